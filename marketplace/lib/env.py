@@ -1,0 +1,55 @@
+"""Settings read from the environment: typed, loud about bad values, secrets from files too."""
+
+import os
+from pathlib import Path
+
+
+class BadSetting(ValueError):
+    """An environment variable that cannot mean what its setting needs."""
+
+
+def text(name: str, default: str = "") -> str:
+    """The variable's value, or the default when it is unset or empty."""
+    return os.environ.get(name, "").strip() or default
+
+
+def secret(name: str, default: str = "") -> str:
+    """Like `text`, but `NAME_FILE` may point to a file that holds the value (Docker and Kubernetes secrets)."""
+    path = os.environ.get(f"{name}_FILE", "").strip()
+    if path:
+        try:
+            return Path(path).read_text(encoding="utf-8").strip()
+        except OSError as error:
+            raise BadSetting(f"{name}_FILE: cannot read the file ({error.strerror})") from None
+    return text(name, default)
+
+
+def boolean(name: str, default: bool) -> bool:
+    """true/false, yes/no, on/off, 1/0 in any case."""
+    value = os.environ.get(name, "").strip().lower()
+    if not value:
+        return default
+    if value in {"1", "true", "yes", "on"}:
+        return True
+    if value in {"0", "false", "no", "off"}:
+        return False
+    raise BadSetting(f"{name} must be true or false, not {value!r}")
+
+
+def integer(name: str, default: int, *, minimum: int | None = None) -> int:
+    """A whole number, at least `minimum` where one is given."""
+    value = os.environ.get(name, "").strip()
+    if not value:
+        return default
+    try:
+        number = int(value)
+    except ValueError:
+        raise BadSetting(f"{name} must be a whole number, not {value!r}") from None
+    if minimum is not None and number < minimum:
+        raise BadSetting(f"{name} must be at least {minimum}, not {number}")
+    return number
+
+
+def words(name: str, default: str = "") -> list[str]:
+    """A comma-separated list without empty entries."""
+    return [part.strip() for part in text(name, default).split(",") if part.strip()]

@@ -1,0 +1,263 @@
+"""Every setting, read from the environment once; `.env.example` documents each variable."""
+
+from datetime import timedelta
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from csp.constants import NONE, NONCE, SELF
+from django.core.exceptions import ImproperlyConfigured
+from django.urls import reverse_lazy
+from django.utils.translation import gettext_lazy as _
+
+from marketplace.lib import env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+
+DEBUG = env.boolean("DEBUG", False)
+SECRET_KEY = env.secret("SECRET_KEY", "only-for-local-development" if DEBUG else "")
+if not SECRET_KEY:
+    raise ImproperlyConfigured("SECRET_KEY must be set when DEBUG is off")
+ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]" if DEBUG else "")
+SITE_URL = env.text("SITE_URL", "http://127.0.0.1:8000")
+CSRF_TRUSTED_ORIGINS = env.words("CSRF_TRUSTED_ORIGINS", SITE_URL)
+# Labels on every engine object, so that two installations can share an engine without touching each other's machines.
+INSTALLATION = env.text("INSTALLATION", "local")
+
+INSTALLED_APPS = [
+    "marketplace",
+    "accounts",
+    "catalog",
+    "orders",
+    "rentals",
+    "billing",
+    "unfold",
+    "unfold.contrib.filters",
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "whitenoise.runserver_nostatic",
+    "django.contrib.staticfiles",
+    "django.contrib.postgres",
+    "django.contrib.humanize",
+    "allauth",
+    "allauth.account",
+    "allauth.mfa",
+    "django_filters",
+    "rest_framework",
+    "drf_spectacular",
+    "pgtrigger",
+    "pghistory",
+    "csp",
+]
+
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "marketplace.middleware.LocaleMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "allauth.account.middleware.AccountMiddleware",
+    "accounts.middleware.OrganizationMiddleware",
+    "marketplace.middleware.AdminContentSecurityPolicy",
+]
+
+ROOT_URLCONF = "marketplace.urls"
+WSGI_APPLICATION = "marketplace.wsgi.application"
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "marketplace.context.site",
+            ],
+            "builtins": ["marketplace.lib.templatetags.components"],
+        },
+    }
+]
+
+
+def _database(url: str) -> dict:
+    """postgres://user:password@host:port/name as Django's setting; PostgreSQL only, one truth."""
+    parts = urlsplit(url)
+    if parts.scheme not in {"postgres", "postgresql"}:
+        raise ImproperlyConfigured("DATABASE_URL must be a postgres:// address")
+    return {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": unquote(parts.path.lstrip("/")),
+        "USER": unquote(parts.username or ""),
+        "PASSWORD": unquote(parts.password or ""),
+        "HOST": parts.hostname or "",
+        "PORT": str(parts.port or ""),
+        "CONN_MAX_AGE": env.integer("DATABASE_CONN_MAX_AGE", 60, minimum=0),
+        "CONN_HEALTH_CHECKS": True,
+        "DISABLE_SERVER_SIDE_CURSORS": False,
+    }
+
+
+DATABASES = {"default": _database(env.secret("DATABASE_URL", "postgres://postgres@127.0.0.1:5432/marketplace"))}
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = env.secret("REDIS_URL", "redis://127.0.0.1:6379/0")
+# The cache holds rate limits and nothing that anyone is billed by; flushing it loses no fact.
+CACHES = {"default": {"BACKEND": "django.core.cache.backends.redis.RedisCache", "LOCATION": REDIS_URL}}
+
+CELERY_BROKER_URL = REDIS_URL
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = True
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_TRANSPORT_OPTIONS = {"visibility_timeout": 3600}
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_TIMEZONE = "UTC"
+
+# --- who may log in -------------------------------------------------------------------------------------------------
+AUTH_USER_MODEL = "accounts.User"
+AUTHENTICATION_BACKENDS = [
+    "django.contrib.auth.backends.ModelBackend",
+    "allauth.account.auth_backends.AuthenticationBackend",
+]
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}"}
+    for name in (
+        "UserAttributeSimilarityValidator",
+        "MinimumLengthValidator",
+        "CommonPasswordValidator",
+        "NumericPasswordValidator",
+    )
+]
+ACCOUNT_LOGIN_METHODS = {"email"}
+ACCOUNT_SIGNUP_FIELDS = ["email*", "password1*"]
+ACCOUNT_USER_MODEL_USERNAME_FIELD = None
+ACCOUNT_EMAIL_VERIFICATION = "optional"
+ACCOUNT_CONFIRM_EMAIL_ON_GET = False
+ACCOUNT_EMAIL_SUBJECT_PREFIX = ""
+ACCOUNT_FORMS = {"signup": "accounts.forms.SignupForm"}
+ACCOUNT_LOGIN_BY_CODE_ENABLED = False
+ACCOUNT_SESSION_REMEMBER = True
+MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
+LOGIN_URL = "account_login"
+LOGIN_REDIRECT_URL = reverse_lazy("rentals:list")
+ACCOUNT_LOGOUT_REDIRECT_URL = "/"
+
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not DEBUG
+SESSION_COOKIE_AGE = int(timedelta(days=14).total_seconds())
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_HSTS_SECONDS = env.integer("SECURE_HSTS_SECONDS", 0, minimum=0)
+if env.boolean("BEHIND_TLS_PROXY", False):
+    SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
+X_FRAME_OPTIONS = "DENY"
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "manifest-src": [SELF],
+        "form-action": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+    }
+}
+# unfold evaluates Alpine expressions and sets inline styles; everything else stays as tight as the site.
+ADMIN_CONTENT_SECURITY_POLICY = {
+    **CONTENT_SECURITY_POLICY["DIRECTIVES"],
+    "script-src": [SELF, NONCE, "'unsafe-eval'", "'unsafe-inline'"],
+    "style-src": [SELF, "'unsafe-inline'"],
+}
+
+# --- languages, time, money ------------------------------------------------------------------------------------------
+LANGUAGE_CODE = "zh-hans"
+LANGUAGES = [("zh-hans", _("Simplified Chinese")), ("en", _("English"))]
+LOCALE_PATHS = [BASE_DIR / "locale"]
+USE_I18N = USE_TZ = True
+TIME_ZONE = "Asia/Shanghai"
+LANGUAGE_COOKIE_AGE = int(timedelta(days=365).total_seconds())
+DEFAULT_CURRENCY = "CNY"
+
+# --- files ---------------------------------------------------------------------------------------------------------
+STATIC_URL = "static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = BASE_DIR / "staticfiles"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {
+        "BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"
+        if DEBUG
+        else "whitenoise.storage.CompressedManifestStaticFilesStorage"
+    },
+}
+WHITENOISE_USE_FINDERS = DEBUG
+MEDIA_ROOT = Path(env.text("MEDIA_ROOT", str(BASE_DIR / "media")))
+
+# --- mail ------------------------------------------------------------------------------------------------------------
+EMAIL_BACKEND = env.text(
+    "EMAIL_BACKEND",
+    "django.core.mail.backends.filebased.EmailBackend" if DEBUG else "django.core.mail.backends.smtp.EmailBackend",
+)
+EMAIL_FILE_PATH = env.text("EMAIL_FILE_PATH", str(BASE_DIR / ".local" / "mail"))
+EMAIL_HOST = env.text("EMAIL_HOST", "localhost")
+EMAIL_PORT = env.integer("EMAIL_PORT", 25, minimum=1)
+EMAIL_HOST_USER = env.text("EMAIL_HOST_USER")
+EMAIL_HOST_PASSWORD = env.secret("EMAIL_HOST_PASSWORD")
+EMAIL_USE_TLS = env.boolean("EMAIL_USE_TLS", False)
+DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "GPU Cloud <noreply@localhost>")
+
+# --- payments --------------------------------------------------------------------------------------------------------
+STRIPE_API_KEY = env.secret("STRIPE_API_KEY", "sk_test_sandbox" if DEBUG else "")
+STRIPE_API_BASE = env.text("STRIPE_API_BASE", "https://api.stripe.com")
+STRIPE_WEBHOOK_SECRET = env.secret("STRIPE_WEBHOOK_SECRET", "whsec_sandbox" if DEBUG else "")
+# Seconds one call to Stripe may take; a longer one counts as unknown and is looked up before it is repeated.
+STRIPE_TIMEOUT = env.integer("STRIPE_TIMEOUT", 20, minimum=1)
+
+# --- engines ---------------------------------------------------------------------------------------------------------
+# Pools name their endpoint and credential in the database; the demo pool's come from here.
+DEMO_ENGINE_URL = env.text("DEMO_ENGINE_URL", "http://127.0.0.1:8020")
+DEMO_ENGINE_TOKEN = env.secret("DEMO_ENGINE_TOKEN", "demo-engine" if DEBUG else "")
+
+# --- rules of the business, all adjustable ---------------------------------------------------------------------------
+ORDER_HOLD_MINUTES = env.integer("ORDER_HOLD_MINUTES", 30, minimum=1)
+# Hours of burn an hourly order must be covered for when it is placed.
+HEADROOM_HOURS = env.integer("HEADROOM_HOURS", 24, minimum=1)
+STOPPED_RETENTION_DAYS = env.integer("STOPPED_RETENTION_DAYS", 15, minimum=1)
+EXPIRED_RETENTION_DAYS = env.integer("EXPIRED_RETENTION_DAYS", 15, minimum=1)
+CLUSTER_RETENTION_DAYS = env.integer("CLUSTER_RETENTION_DAYS", 7, minimum=1)
+TAX_PERCENT = env.text("TAX_PERCENT", "6")
+TAX_CODE = env.text("TAX_CODE", "3040203000000000000")
+INVOICE_DAYS_UNTIL_DUE = env.integer("INVOICE_DAYS_UNTIL_DUE", 15, minimum=1)
+NEW_ORGANIZATION_CREDIT_CNY = env.integer("NEW_ORGANIZATION_CREDIT_CNY", 0, minimum=0)
+ICP_NUMBER = env.text("ICP_NUMBER")
+SUPPORT_PHONE = env.text("SUPPORT_PHONE")
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{levelname} {name}: {message}", "style": "{"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env.text("LOG_LEVEL", "INFO")},
+    # httpx logs every request address at INFO; the engine's are noise and Stripe's hold ids.
+    "loggers": {"httpx": {"level": "WARNING"}, "stripe": {"level": "WARNING"}},
+}
