@@ -1,0 +1,339 @@
+"""The design system as template tags and filters: built in, so that no template has to load them.
+
+Leaves are filters (`money`, `rate`, `number`, `unit`, `dash`) and tags (`status`, `field`, `moment`); boxes with a body
+are block tags (`card`, `alert`, `datatable`, `specs`). `/design/` shows every one of them while DEBUG is on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from django import template
+from django.conf import settings
+from django.core.paginator import Page
+from django.forms import BaseForm, BoundField
+from django.template.context import Context
+from django.template.loader import render_to_string
+from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import ngettext
+
+from marketplace.lib import money as money_lib
+
+register = template.Library()
+
+DASH = "—"
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+@register.filter
+def dash(value: Any) -> Any:
+    """The value, or a dash where it is unknown (None or empty text). Zero and False are values."""
+    return DASH if value is None or value == "" else value
+
+
+@register.filter
+def money(amount_minor: int | None, currency: str) -> str:
+    """Integer minor units as a bill shows them (¥1,234.50); a dash for None."""
+    return DASH if amount_minor is None else money_lib.format_minor(amount_minor, currency)
+
+
+@register.filter
+def rate(value: Decimal | None, currency: str) -> str:
+    """A unit price (¥22.00, ¥0.0065); a dash for None."""
+    return DASH if value is None else money_lib.format_rate(value, currency)
+
+
+@register.filter
+def number(value: Decimal | int | float | None) -> str:
+    """Thousands separated, no trailing zeros; a dash for None."""
+    if value is None or value == "":
+        return DASH
+    text = f"{Decimal(str(value)):,f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+@register.filter
+def unit(value: Decimal | int | float | None, name: str) -> str:
+    """A figure with its unit, kept on one line; a lone dash for None."""
+    if value is None or value == "":
+        return DASH
+    return format_html(
+        '<span class="quantity">{}&nbsp;<span class="quantity__unit">{}</span></span>', number(value), name
+    )
+
+
+@register.filter
+def duration(seconds: int | None) -> str:
+    """Whole seconds in the two largest units that matter: 45 s, 12 min 5 s, 3 h 20 min, 2 d 4 h."""
+    if seconds is None:
+        return DASH
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return _("%(days)d d %(hours)d h") % {"days": days, "hours": hour}
+    if hours:
+        return _("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minute}
+    if minutes:
+        return _("%(minutes)d min %(seconds)d s") % {"minutes": minutes, "seconds": second}
+    return _("%(seconds)d s") % {"seconds": second}
+
+
+@register.simple_tag(takes_context=True)
+def moment(context: Context, at: datetime | None, zone: str | None = None, precision: str = "minute") -> str:
+    """An instant in the organization's zone (or `zone`), with UTC as its tooltip. precision: date, minute or second."""
+    if at is None:
+        return DASH
+    shape = {"date": "%Y-%m-%d", "minute": "%Y-%m-%d %H:%M", "second": "%Y-%m-%d %H:%M:%S"}[precision]
+    utc = at.astimezone(UTC)
+    local = at.astimezone(ZoneInfo(zone or _zone(context)))
+    return format_html(
+        '<time class="moment" datetime="{}" title="{}">{}</time>',
+        utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        utc.strftime("%Y-%m-%d %H:%M:%S UTC"),
+        local.strftime(shape),
+    )
+
+
+def _zone(context: Context) -> str:
+    """The zone of the organization that is looking, else the site's."""
+    site = context.get("site")
+    return getattr(site, "zone", None) or settings.TIME_ZONE
+
+
+# --- boxes -----------------------------------------------------------------------------------------------------------
+@register.simple_block_tag
+def card(
+    content: str, title: str = "", level: int = 2, id: str = "", tone: str = "", note: str = ""
+) -> SafeString:
+    """A titled box. `level` is the heading's, `tone` one of plain, accent, warn, bad; `note` stands beside the title."""
+    heading = ""
+    if title:
+        heading = format_html(
+            '<header class="card__head"><h{0} class="card__title">{1}</h{0}>{2}</header>',
+            int(level),
+            title,
+            format_html('<span class="card__note">{}</span>', note) if note else "",
+        )
+    return format_html(
+        '<section class="card{}"{}>{}<div class="card__body">{}</div></section>',
+        f" card--{tone}" if tone else "",
+        _attribute("id", id),
+        heading,
+        content,
+    )
+
+
+@register.simple_block_tag
+def alert(content: str, tone: str = "info", title: str = "", live: bool = False) -> SafeString:
+    """A message in the page. tone: info, good, warn, bad. `live` makes a screen reader read it when it appears."""
+    return format_html(
+        '<div class="alert" data-tone="{}"{}><span class="alert__mark" aria-hidden="true"></span>'
+        '<div class="alert__body">{}{}</div></div>',
+        tone,
+        mark_safe(' role="alert"') if live else "",
+        format_html('<p class="alert__title">{}</p>', title) if title else "",
+        content,
+    )
+
+
+@register.simple_block_tag
+def datatable(content: str, label: str = "", id: str = "", dense: bool = False) -> SafeString:
+    """A table that scrolls sideways inside its frame and keeps its first column. `label` names it for a screen reader."""
+    return format_html(
+        '<div class="table-frame" role="region" tabindex="0" aria-label="{}"{}>'
+        '<table class="table{}">{}</table></div>',
+        label or _("Table"),
+        _attribute("id", id),
+        " table--dense" if dense else "",
+        content,
+    )
+
+
+@register.simple_block_tag
+def empty_state(content: str, title: str = "") -> SafeString:
+    """What stands where a list would: what is missing and what to do next (the body: text and a button)."""
+    return format_html(
+        '<div class="empty"><p class="empty__title">{}</p><div class="empty__body">{}</div></div>',
+        title or _("Nothing here yet"),
+        content,
+    )
+
+
+@register.simple_block_tag
+def specs(content: str, columns: int = 2) -> SafeString:
+    """A grid of figures; fill it with `spec`."""
+    return format_html('<dl class="specs" data-columns="{}">{}</dl>', int(columns), content)
+
+
+@register.simple_tag
+def spec(label: str, value: Any, unit_name: str = "", note: str = "") -> SafeString:
+    """One figure of a `specs` grid. None shows as a dash; `note` marks an uncertain figure and says why."""
+    shown = unit(value, unit_name) if unit_name else dash(value)
+    return format_html(
+        '<div class="specs__item"><dt>{}</dt><dd>{}{}</dd></div>', label, shown, uncertain(note) if note else ""
+    )
+
+
+@register.simple_tag
+def uncertain(reason: str) -> SafeString:
+    """A mark beside a figure that is not certain; the reason opens on a click and needs no script."""
+    return format_html(
+        '<details class="uncertain"><summary title="{0}"><span aria-hidden="true">≈</span>'
+        '<span class="visually-hidden">{1}</span></summary><span class="uncertain__reason">{0}</span></details>',
+        reason,
+        _("Uncertain figure: why"),
+    )
+
+
+@register.simple_block_tag
+def tabs(content: str, label: str = "") -> SafeString:
+    """Tabs as plain links (`tab`), so that each has an address."""
+    return format_html('<nav class="tabs" aria-label="{}"><ul>{}</ul></nav>', label, content)
+
+
+@register.simple_tag
+def tab(label: str, href: str, current: bool = False, count: int | None = None) -> SafeString:
+    return format_html(
+        '<li><a href="{}"{}>{}{}</a></li>',
+        href,
+        mark_safe(' aria-current="page"') if current else "",
+        label,
+        format_html(' <span class="tabs__count">{}</span>', count) if count is not None else "",
+    )
+
+
+# --- leaves ----------------------------------------------------------------------------------------------------------
+@register.simple_tag
+def status(value: str, label: str = "") -> str:
+    """A state as word, colour and shape; colour and shape come from components/status.css by the value."""
+    return render_to_string("components/status.html", {"value": value, "label": label or value})
+
+
+@register.simple_tag
+def button(label: str, **attributes: Any) -> str:
+    """A button, or a link that looks like one where `href` is given. kind: primary, secondary, quiet, danger.
+
+    `confirm` asks before the form goes out; `name` and `value` go with it.
+    """
+    return render_to_string("components/button.html", {"label": label, **attributes})
+
+
+@register.simple_tag
+def copy_button(text: str, label: str = "") -> str:
+    """Copies `text` to the clipboard; hidden where scripts do not run."""
+    return render_to_string("components/copy_button.html", {"text": text, "label": label})
+
+
+@register.simple_tag
+def copyable(text: str, label: str = "") -> str:
+    """A line of code (an ssh command, a fingerprint) with its copy button."""
+    return render_to_string("components/copyable.html", {"text": text, "label": label})
+
+
+@register.simple_tag(takes_context=True)
+def stepper(context: Context, steps: Iterable[Any], label: str = "") -> str:
+    """Progress through named steps. Each has label, state (done, current, waiting, failed) and may have at, note."""
+    shown = {"steps": steps, "label": label or _("Progress"), "zone": _zone(context)}
+    return render_to_string("components/stepper.html", shown)
+
+
+@register.simple_tag
+def breadcrumbs(*pairs: str) -> str:
+    """label, url, label, url, …, label: where this page stands; the last label is the page itself."""
+    crumbs = [(pairs[i], pairs[i + 1] if i + 1 < len(pairs) else "") for i in range(0, len(pairs), 2)]
+    return render_to_string("components/breadcrumbs.html", {"crumbs": crumbs})
+
+
+@register.simple_tag(takes_context=True)
+def pagination(context: Context, page: Page, parameter: str = "page") -> str:
+    """Links to the pages of a list; keeps every other part of the address."""
+    if page.paginator.num_pages < 2:
+        return ""
+    request = context["request"]
+
+    def address(number: int) -> str:
+        query = request.GET.copy()
+        query[parameter] = str(number)
+        return f"?{query.urlencode()}"
+
+    links = [
+        {"number": n, "url": address(n)} if isinstance(n, int) else {"number": n}
+        for n in page.paginator.get_elided_page_range(page.number, on_each_side=2, on_ends=1)
+    ]
+    total = page.paginator.count
+    return render_to_string(
+        "components/pagination.html",
+        {
+            "page": page,
+            "links": links,
+            "previous": address(page.number - 1) if page.has_previous() else "",
+            "next": address(page.number + 1) if page.has_next() else "",
+            "total": ngettext("%(count)d entry", "%(count)d entries", total) % {"count": total},
+        },
+    )
+
+
+@register.simple_tag(takes_context=True)
+def nav_link(context: Context, url: str, label: str, section: str = "") -> SafeString:
+    """A link of a navigation list; marked as current on its own page and, by `section` (a URL namespace), below it."""
+    request = context.get("request")
+    mark = ""
+    if request is not None:
+        match = request.resolver_match
+        if request.path == url:
+            mark = mark_safe(' aria-current="page"')
+        elif section and match is not None and section in match.namespaces:
+            mark = mark_safe(' aria-current="true"')
+    return format_html('<li><a href="{}"{}>{}</a></li>', url, mark, label)
+
+
+# --- forms -----------------------------------------------------------------------------------------------------------
+CHECKS = {"checkbox"}
+GROUPS = {"radio", "checkboxselectmultiple"}
+
+
+@register.simple_tag
+def field(bound: BoundField, label: str = "", help: str = "") -> str:
+    """A form field with its label, help and errors beside it, tied together for screen readers."""
+    kind = bound.widget_type
+    return render_to_string(
+        "components/field.html",
+        {
+            "field": bound,
+            "label": label or bound.label,
+            "help": help or bound.help_text,
+            "kind": kind,
+            "is_check": kind in CHECKS,
+            "is_group": bound.use_fieldset,
+            "error_id": f"{bound.auto_id}_error",
+            "help_id": f"{bound.auto_id}_helptext",
+        },
+    )
+
+
+@register.simple_tag
+def form_errors(form: BaseForm) -> str:
+    """Errors that belong to no single field, above the form."""
+    return render_to_string("components/form_errors.html", {"errors": form.non_field_errors()})
+
+
+@register.simple_tag
+def form_fields(form: BaseForm) -> SafeString:
+    """The whole form: its own errors, hidden fields, then every visible field."""
+    parts: Sequence[Any] = [
+        form_errors(form),
+        *(conditional_escape(hidden) for hidden in form.hidden_fields()),
+        *(field(visible) for visible in form.visible_fields()),
+    ]
+    return format_html_join("\n", "{}", ((part,) for part in parts))
+
+
+def _attribute(name: str, value: str) -> SafeString | str:
+    return format_html(' {}="{}"', mark_safe(name), value) if value else ""

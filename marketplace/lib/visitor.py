@@ -1,0 +1,33 @@
+"""What a visitor chose: language and currency. Read at the edge from the request; nothing is stored but two cookies."""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.utils import translation
+
+from marketplace.lib.money import BILLING_CURRENCIES
+
+CURRENCY_COOKIE = "currency"
+
+
+def language_of(request: HttpRequest) -> str:
+    """The language of the visitor's cookie, else the site's first one.
+
+    Accept-Language is not asked: a first answer is the same for everybody and names its language, and the switch is in
+    the header of every page.
+    """
+    chosen = request.COOKIES.get(settings.LANGUAGE_COOKIE_NAME, "")
+    try:
+        return translation.get_supported_language_variant(chosen)
+    except LookupError:
+        return settings.LANGUAGE_CODE
+
+
+def currency_of(request: HttpRequest) -> str:
+    """The currency prices are shown in: the organization's own where one is signed in, else the visitor's choice."""
+    organization = getattr(request, "organization", None)
+    if organization:
+        return str(organization.currency)
+    chosen = request.COOKIES.get(CURRENCY_COOKIE, "")
+    return chosen if chosen in BILLING_CURRENCIES else settings.DEFAULT_CURRENCY
