@@ -1,0 +1,45 @@
+"""Test session: its own servers, then Django.
+
+The settings read the environment once, so it is complete before Django is configured; that is why the settings module
+is named here and not in pyproject.toml. Import models inside fixtures, never at this file's top.
+"""
+
+import os
+from contextlib import ExitStack
+
+import pytest
+
+from tests.support import servers
+
+_session = ExitStack()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("help", False) or config.getoption("version", 0):
+        return
+    os.environ["DEBUG"] = "1"
+    os.environ.setdefault("LOG_LEVEL", "WARNING")
+    # Nothing of the developer's own accounts may be touched by a test.
+    for name in ("STRIPE_API_KEY", "STRIPE_API_BASE", "STRIPE_WEBHOOK_SECRET", "DEMO_ENGINE_URL", "DEMO_ENGINE_TOKEN"):
+        if not servers.is_worker():
+            os.environ.pop(name, None)
+    if not servers.is_worker():
+        servers.start(_session)
+    os.environ["DJANGO_SETTINGS_MODULE"] = "marketplace.settings"
+    _configure_django()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    _session.close()
+
+
+def _configure_django() -> None:
+    from django.conf import settings  # noqa: PLC0415 - only now is the environment complete
+
+    # The real hasher takes 0.2 s a password on purpose; tests log in hundreds of times.
+    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    # An address nobody listens on: a test that forgets its own engine or Stripe fails at once instead of finding a
+    # running stack's.
+    settings.STRIPE_API_BASE = "http://127.0.0.1:9"
+    settings.DEMO_ENGINE_URL = "http://127.0.0.1:9"
