@@ -1,0 +1,199 @@
+"""Who uses the marketplace: people, organizations, projects, SSH keys, and the credit that may be committed."""
+
+import uuid
+from typing import ClassVar
+
+import pghistory
+import pgtrigger
+from django.contrib.auth.models import AbstractUser, BaseUserManager
+from django.db import models
+from django.db.models import F, Q
+from django.db.models.functions import Lower
+from django.utils.translation import gettext_lazy as _
+
+from marketplace.lib.money import BILLING_CURRENCIES
+
+CURRENCY_CHOICES = [(code, code) for code in BILLING_CURRENCIES]
+
+
+class UserManager(BaseUserManager):
+    use_in_migrations = True
+
+    def create_user(self, email, password=None, **fields):
+        user = self.model(email=self.normalize_email(email), **fields)
+        user.set_password(password)
+        user.save(using=self._db)
+        return user
+
+    def create_superuser(self, email, password=None, **fields):
+        return self.create_user(email, password, is_staff=True, is_superuser=True, **fields)
+
+    def get_by_natural_key(self, email):
+        return self.get(email__iexact=email)
+
+
+class User(AbstractUser):
+    """A person. Logs in with an e-mail address; what they may do comes from memberships and, for staff, groups."""
+
+    username = None
+    email = models.EmailField(_("email address"), unique=True)
+    USERNAME_FIELD = "email"
+    REQUIRED_FIELDS: ClassVar[list[str]] = []
+    objects = UserManager()
+
+    class Meta:
+        verbose_name = _("user")
+        verbose_name_plural = _("users")
+        constraints = [models.UniqueConstraint(Lower("email"), name="user_email_unique")]
+
+    def __str__(self):
+        return self.email
+
+
+@pghistory.track()
+class Organization(models.Model):
+    """The customer: who rents, who is billed. Currency and zone are frozen by its first order."""
+
+    key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    name = models.CharField(_("name"), max_length=100)
+    currency = models.CharField(_("currency"), max_length=3, choices=CURRENCY_CHOICES, default="CNY")
+    zone = models.CharField(_("time zone"), max_length=50, default="Asia/Shanghai")
+    frozen_at = models.DateTimeField(_("currency and zone frozen at"), null=True, blank=True, editable=False)
+    created_at = models.DateTimeField(_("created at"))
+    members = models.ManyToManyField(User, through="Membership", related_name="organizations")
+
+    class Meta:
+        verbose_name = _("organization")
+        verbose_name_plural = _("organizations")
+        constraints = [
+            models.CheckConstraint(condition=Q(currency__in=BILLING_CURRENCIES), name="organization_currency")
+        ]
+        triggers = [
+            pgtrigger.Protect(
+                name="frozen_terms",
+                operation=pgtrigger.Update,
+                condition=pgtrigger.Q(old__frozen_at__isnull=False)
+                & (
+                    pgtrigger.Q(old__currency__df=pgtrigger.F("new__currency"))
+                    | pgtrigger.Q(old__zone__df=pgtrigger.F("new__zone"))
+                    | pgtrigger.Q(old__frozen_at__df=pgtrigger.F("new__frozen_at"))
+                ),
+            )
+        ]
+
+    def __str__(self):
+        return self.name
+
+
+@pghistory.track()
+class Membership(models.Model):
+    """One person's role in one organization; `accounts.permissions` says what each role may do."""
+
+    class Role(models.TextChoices):
+        OWNER = "owner", _("Owner")
+        ADMIN = "admin", _("Administrator")
+        ENGINEER = "engineer", _("Engineer")
+        FINANCE = "finance", _("Finance")
+        VIEWER = "viewer", _("Viewer")
+
+    user = models.ForeignKey(User, models.CASCADE, related_name="memberships", verbose_name=_("user"))
+    organization = models.ForeignKey(
+        Organization, models.CASCADE, related_name="memberships", verbose_name=_("organization")
+    )
+    role = models.CharField(_("role"), max_length=10, choices=Role)
+    joined_at = models.DateTimeField(_("joined at"))
+
+    class Meta:
+        verbose_name = _("membership")
+        verbose_name_plural = _("memberships")
+        constraints = [models.UniqueConstraint(fields=["user", "organization"], name="membership_once")]
+
+    def __str__(self):
+        return f"{self.user} · {self.organization}"
+
+
+class Project(models.Model):
+    """A cost centre of an organization. Every order and rental belongs to one."""
+
+    organization = models.ForeignKey(
+        Organization, models.CASCADE, related_name="projects", verbose_name=_("organization")
+    )
+    name = models.CharField(_("name"), max_length=60)
+    is_default = models.BooleanField(_("default"), default=False)
+
+    class Meta:
+        verbose_name = _("project")
+        verbose_name_plural = _("projects")
+        constraints = [
+            models.UniqueConstraint(fields=["organization", "name"], name="project_name_unique"),
+            models.UniqueConstraint(fields=["organization"], condition=Q(is_default=True), name="project_one_default"),
+        ]
+
+    def __str__(self):
+        return self.name
+
+
+class CreditLine(models.Model):
+    """What an organization may still commit to, in minor units of its currency.
+
+    Billing keeps `available_minor` fresh (limit less everything used and unpaid); placing and ending hourly rentals
+    moves `committed_minor` (hours of burn kept ready) by guarded updates, so two parallel orders cannot both pass.
+    """
+
+    class Standing(models.TextChoices):
+        GOOD = "good", _("Good")
+        FROZEN = "frozen", _("Frozen")
+
+    organization = models.OneToOneField(
+        Organization, models.CASCADE, related_name="credit_line", verbose_name=_("organization")
+    )
+    limit_minor = models.BigIntegerField(_("credit limit (minor units)"), default=0)
+    available_minor = models.BigIntegerField(_("available (minor units)"), default=0)
+    committed_minor = models.BigIntegerField(_("committed (minor units)"), default=0)
+    standing = models.CharField(_("standing"), max_length=10, choices=Standing, default=Standing.GOOD)
+    refreshed_at = models.DateTimeField(_("refreshed at"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("credit line")
+        verbose_name_plural = _("credit lines")
+        constraints = [
+            models.CheckConstraint(condition=Q(limit_minor__gte=0), name="credit_limit_not_negative"),
+            models.CheckConstraint(condition=Q(committed_minor__gte=0), name="credit_committed_not_negative"),
+            models.CheckConstraint(
+                condition=Q(available_minor__lte=F("limit_minor")), name="credit_available_in_limit"
+            ),
+        ]
+
+    def __str__(self):
+        return str(self.organization)
+
+    @property
+    def headroom_minor(self) -> int:
+        """What a new hourly order may still commit."""
+        return max(self.available_minor - self.committed_minor, 0)
+
+
+class SshKey(models.Model):
+    """A public key that an organization's machines admit. Only public keys are ever stored."""
+
+    key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    organization = models.ForeignKey(
+        Organization, models.CASCADE, related_name="ssh_keys", verbose_name=_("organization")
+    )
+    name = models.CharField(_("name"), max_length=60)
+    public_key = models.TextField(_("public key"))
+    algorithm = models.CharField(_("algorithm"), max_length=60)
+    fingerprint = models.CharField(_("fingerprint"), max_length=60)
+    created_by = models.ForeignKey(User, models.SET_NULL, null=True, related_name="+", verbose_name=_("added by"))
+    created_at = models.DateTimeField(_("created at"))
+
+    class Meta:
+        verbose_name = _("SSH key")
+        verbose_name_plural = _("SSH keys")
+        constraints = [
+            models.UniqueConstraint(fields=["organization", "fingerprint"], name="ssh_key_once"),
+            models.UniqueConstraint(fields=["organization", "name"], name="ssh_key_name_unique"),
+        ]
+
+    def __str__(self):
+        return self.name

@@ -1,0 +1,285 @@
+"""Money owed and paid: billing accounts, gapless numbers, invoices with their lines, payments, Stripe's events."""
+
+import uuid
+
+import pgtrigger
+from django.db import models
+from django.db.models import F, Q
+from django.utils.translation import gettext_lazy as _
+
+from accounts.models import CURRENCY_CHOICES, Organization, User
+from orders.models import Order, Subscription, transition_trigger
+from rentals.models import UsageWindow
+
+
+class BillingAccount(models.Model):
+    """How an organization is billed. One to one with it; holds money state only."""
+
+    organization = models.OneToOneField(
+        Organization, models.PROTECT, related_name="billing_account", verbose_name=_("organization")
+    )
+    email = models.EmailField(_("billing e-mail"))
+    stripe_customer_id = models.CharField(_("Stripe customer"), max_length=64, blank=True)
+
+    class Meta:
+        verbose_name = _("billing account")
+        verbose_name_plural = _("billing accounts")
+
+    def __str__(self):
+        return str(self.organization)
+
+
+class NumberSeries(models.Model):
+    """The next number of one series and year, taken under a row lock by the issuing transaction: no gap can form."""
+
+    series = models.CharField(_("series"), max_length=12)
+    year = models.PositiveIntegerField(_("year"))
+    next_number = models.PositiveIntegerField(_("next number"), default=1)
+
+    class Meta:
+        verbose_name = _("number series")
+        verbose_name_plural = _("number series")
+        constraints = [models.UniqueConstraint(fields=["series", "year"], name="number_series_once")]
+
+    def __str__(self):
+        return f"{self.series} {self.year}"
+
+
+INVOICE_MOVES = {
+    "draft": {"issued", "void"},
+    "issued": {"pushing", "open", "paid", "void"},
+    "pushing": {"open", "paid", "void"},
+    "open": {"paid", "void", "uncollectible"},
+    "uncollectible": {"paid", "void"},
+}
+
+
+class Invoice(models.Model):
+    """What an organization owes for one month of usage or one prepaid order. Frozen once issued."""
+
+    class Kind(models.TextChoices):
+        USAGE = "usage", _("Usage")
+        ORDER = "order", _("Prepaid order")
+
+    class Status(models.TextChoices):
+        DRAFT = "draft", _("Draft")
+        ISSUED = "issued", _("Issued")
+        PUSHING = "pushing", _("Being sent to Stripe")
+        OPEN = "open", _("Open")
+        PAID = "paid", _("Paid")
+        VOID = "void", _("Void")
+        UNCOLLECTIBLE = "uncollectible", _("Uncollectible")
+
+    NEXT = INVOICE_MOVES
+
+    class Collection(models.TextChoices):
+        STRIPE = "stripe", "Stripe"
+        BANK_TRANSFER = "bank_transfer", _("Bank transfer")
+
+    key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    account = models.ForeignKey(
+        BillingAccount, models.PROTECT, related_name="invoices", verbose_name=_("billing account")
+    )
+    organization = models.ForeignKey(
+        Organization, models.PROTECT, related_name="invoices", verbose_name=_("organization")
+    )
+    kind = models.CharField(_("kind"), max_length=8, choices=Kind)
+    order = models.ForeignKey(
+        Order, models.PROTECT, null=True, blank=True, related_name="invoices", verbose_name=_("order")
+    )
+    number = models.CharField(_("number"), max_length=24, null=True, blank=True, unique=True)
+    status = models.CharField(_("status"), max_length=13, choices=Status, default=Status.DRAFT)
+    collection = models.CharField(_("collected by"), max_length=13, choices=Collection, default=Collection.STRIPE)
+    currency = models.CharField(_("currency"), max_length=3, choices=CURRENCY_CHOICES)
+    period_start = models.DateTimeField(_("period start"), null=True, blank=True)
+    period_end = models.DateTimeField(_("period end"), null=True, blank=True)
+    total_minor = models.BigIntegerField(_("total (minor units)"), default=0)
+    tax_minor = models.BigIntegerField(_("tax within (minor units)"), default=0)
+    paid_minor = models.BigIntegerField(_("paid (minor units)"), default=0)
+    drafted_at = models.DateTimeField(_("drafted at"))
+    issued_at = models.DateTimeField(_("issued at"), null=True, blank=True)
+    due_at = models.DateTimeField(_("due at"), null=True, blank=True)
+    paid_at = models.DateTimeField(_("paid at"), null=True, blank=True)
+    stripe_invoice_id = models.CharField(_("Stripe invoice"), max_length=64, blank=True)
+    hosted_url = models.URLField(_("payment page"), max_length=500, blank=True)
+    push_version = models.PositiveIntegerField(_("push version"), default=1, editable=False)
+    push_started_at = models.DateTimeField(null=True, blank=True, editable=False)
+    push_error = models.CharField(_("push error"), max_length=300, blank=True)
+    next_push_at = models.DateTimeField(null=True, blank=True, editable=False)
+
+    class Meta:
+        verbose_name = _("invoice")
+        verbose_name_plural = _("invoices")
+        ordering = ["-drafted_at", "-pk"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["organization", "period_start"],
+                condition=Q(kind="usage") & ~Q(status="void"),
+                name="one_usage_invoice_a_period",
+            ),
+            models.UniqueConstraint(
+                fields=["order"], condition=Q(kind="order") & ~Q(status="void"), name="one_invoice_an_order"
+            ),
+            models.UniqueConstraint(
+                fields=["stripe_invoice_id"], condition=~Q(stripe_invoice_id=""), name="stripe_invoice_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(
+                    kind="usage", period_start__isnull=False, period_end__gt=F("period_start"), order__isnull=True
+                )
+                | Q(kind="order", order__isnull=False),
+                name="invoice_has_its_fact",
+            ),
+            models.CheckConstraint(
+                condition=Q(status__in=["draft", "void"]) | Q(number__isnull=False, issued_at__isnull=False),
+                name="issued_invoice_has_number",
+            ),
+            models.CheckConstraint(
+                condition=Q(total_minor__gte=0, paid_minor__gte=0, tax_minor__gte=0), name="invoice_not_negative"
+            ),
+            models.CheckConstraint(
+                condition=~Q(status="paid") | Q(paid_minor__gte=F("total_minor")), name="paid_invoice_is_paid"
+            ),
+        ]
+        triggers = [
+            transition_trigger(INVOICE_MOVES),
+            pgtrigger.Protect(
+                name="issued_is_frozen",
+                operation=pgtrigger.Update,
+                condition=pgtrigger.Condition(
+                    "OLD.status <> 'draft' AND"
+                    " (OLD.total_minor, OLD.tax_minor, OLD.currency, OLD.number, OLD.organization_id, OLD.order_id,"
+                    " OLD.period_start, OLD.period_end, OLD.issued_at) IS DISTINCT FROM"
+                    " (NEW.total_minor, NEW.tax_minor, NEW.currency, NEW.number, NEW.organization_id, NEW.order_id,"
+                    " NEW.period_start, NEW.period_end, NEW.issued_at)"
+                ),
+            ),
+        ]
+
+    def __str__(self):
+        return self.number or str(self.key)
+
+    @property
+    def outstanding_minor(self) -> int:
+        return max(self.total_minor - self.paid_minor, 0)
+
+
+class InvoiceLine(models.Model):
+    """One charge, rounded once. Amounts are gross, tax is the part within; price, tax rate and code are snapshots."""
+
+    key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    invoice = models.ForeignKey(Invoice, models.PROTECT, related_name="lines", verbose_name=_("invoice"))
+    position = models.PositiveIntegerField(_("position"))
+    subscription = models.ForeignKey(
+        Subscription, models.PROTECT, related_name="invoice_lines", verbose_name=_("subscription")
+    )
+    # card_hour, disk_gb_hour, month or year
+    meter = models.CharField(_("meter"), max_length=12)
+    title = models.CharField(_("product"), max_length=120)
+    region = models.CharField(_("region"), max_length=60)
+    resource = models.CharField(_("rental"), max_length=60)
+    project = models.CharField(_("project"), max_length=60)
+    quantity = models.PositiveIntegerField(_("cards or GB"))
+    seconds = models.PositiveBigIntegerField(_("seconds"), default=0)
+    periods = models.PositiveIntegerField(_("months or years"), default=0)
+    rate = models.DecimalField(_("rate"), max_digits=20, decimal_places=10)
+    amount_minor = models.BigIntegerField(_("amount (minor units)"))
+    tax_percent = models.DecimalField(_("tax (%)"), max_digits=5, decimal_places=2)
+    tax_minor = models.BigIntegerField(_("tax within (minor units)"))
+    tax_code = models.CharField(_("tax code"), max_length=19)
+    period_start = models.DateTimeField(_("period start"), null=True, blank=True)
+    period_end = models.DateTimeField(_("period end"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("invoice line")
+        verbose_name_plural = _("invoice lines")
+        ordering = ["invoice", "position"]
+        constraints = [
+            models.UniqueConstraint(fields=["invoice", "position"], name="invoice_line_position"),
+            models.UniqueConstraint(fields=["invoice", "subscription", "meter"], name="invoice_line_once"),
+        ]
+        triggers = [pgtrigger.Protect(name="append_only", operation=pgtrigger.Update)]
+
+    def __str__(self):
+        return f"{self.invoice_id} #{self.position}"
+
+
+class BilledWindow(models.Model):
+    """Which invoice line charged a usage window: unique, so nothing is billed twice. Voiding removes the rows."""
+
+    line = models.ForeignKey(InvoiceLine, models.PROTECT, related_name="billed_windows")
+    window = models.OneToOneField(UsageWindow, models.PROTECT, related_name="billed")
+
+    def __str__(self):
+        return f"{self.line_id} ← {self.window_id}"
+
+
+class InvoiceEvent(models.Model):
+    """Append-only: what happened to an invoice, when and by whom."""
+
+    invoice = models.ForeignKey(Invoice, models.CASCADE, related_name="events")
+    status = models.CharField(max_length=13, choices=Invoice.Status)
+    actor = models.ForeignKey(User, models.SET_NULL, null=True, related_name="+")
+    at = models.DateTimeField()
+    note = models.CharField(max_length=300, blank=True)
+
+    class Meta:
+        ordering = ["at", "pk"]
+        triggers = [pgtrigger.Protect(name="append_only", operation=pgtrigger.Update)]
+
+    def __str__(self):
+        return f"{self.invoice_id} {self.status}"
+
+
+class Payment(models.Model):
+    """Money that arrived for an invoice, once per provider reference."""
+
+    class Method(models.TextChoices):
+        STRIPE = "stripe", "Stripe"
+        BANK_TRANSFER = "bank_transfer", _("Bank transfer")
+
+    invoice = models.ForeignKey(Invoice, models.PROTECT, related_name="payments", verbose_name=_("invoice"))
+    method = models.CharField(_("method"), max_length=13, choices=Method)
+    reference = models.CharField(_("reference"), max_length=100)
+    amount_minor = models.BigIntegerField(_("amount (minor units)"))
+    currency = models.CharField(_("currency"), max_length=3, choices=CURRENCY_CHOICES)
+    received_at = models.DateTimeField(_("received at"))
+    recorded_by = models.ForeignKey(
+        User, models.SET_NULL, null=True, blank=True, related_name="+", verbose_name=_("recorded by")
+    )
+
+    class Meta:
+        verbose_name = _("payment")
+        verbose_name_plural = _("payments")
+        ordering = ["-received_at", "-pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["method", "reference"], name="payment_once"),
+            models.CheckConstraint(condition=Q(amount_minor__gt=0), name="payment_positive"),
+        ]
+
+    def __str__(self):
+        return self.reference
+
+
+class StripeEvent(models.Model):
+    """A verified webhook, stored once before anything is done with it; a sweep applies it and keeps what went wrong."""
+
+    stripe_id = models.CharField(_("event id"), max_length=64, unique=True)
+    type = models.CharField(_("type"), max_length=64)
+    object_id = models.CharField(_("object"), max_length=64, blank=True)
+    payload = models.JSONField(_("payload"))
+    received_at = models.DateTimeField(_("received at"))
+    processed_at = models.DateTimeField(_("processed at"), null=True, blank=True)
+    attempts = models.PositiveIntegerField(_("attempts"), default=0)
+    error = models.CharField(_("error"), max_length=300, blank=True)
+
+    class Meta:
+        verbose_name = _("Stripe event")
+        verbose_name_plural = _("Stripe events")
+        ordering = ["-received_at", "-pk"]
+        indexes = [
+            models.Index(fields=["received_at"], condition=Q(processed_at__isnull=True), name="stripe_event_waiting")
+        ]
+
+    def __str__(self):
+        return self.stripe_id

@@ -1,0 +1,4 @@
+"""Addresses of catalog."""
+
+app_name = "catalog"
+urlpatterns: list = []

@@ -1,0 +1,25 @@
+"""Every address of the site. Pages live in the app of their noun; names are `app:page`."""
+
+from django.conf import settings
+from django.contrib import admin
+from django.urls import include, path
+
+from marketplace import views
+
+urlpatterns = [
+    path("", views.home, name="home"),
+    path("healthz", views.healthz, name="healthz"),
+    path("i18n/", include("django.conf.urls.i18n")),
+    path("currency/", views.set_currency, name="set_currency"),
+    path("accounts/", include("allauth.urls")),
+    path("console/", include("accounts.urls")),
+    path("gpus/", include("catalog.urls")),
+    path("", include("orders.urls")),
+    path("console/", include("rentals.urls")),
+    path("", include("billing.urls")),
+    path("admin/", admin.site.urls),
+]
+
+if settings.DEBUG:
+    urlpatterns += [path("design/", views.design, name="design")]
+

@@ -1,0 +1,4 @@
+"""Addresses of orders."""
+
+app_name = "orders"
+urlpatterns: list = []

@@ -1,0 +1,211 @@
+"""What runs: rentals (one machine or cluster each), their members, events, and the usage they are billed by."""
+
+import uuid
+from typing import ClassVar
+
+import pgtrigger
+from django.contrib.postgres.constraints import ExclusionConstraint
+from django.contrib.postgres.fields import ArrayField, DateTimeRangeField, RangeOperators
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import gettext_lazy as _
+
+from accounts.models import CURRENCY_CHOICES, Organization, Project, User
+from catalog.models import Host, Pool
+from orders.models import OrderLine, Subscription, transition_trigger
+
+RENTAL_MOVES = {
+    "reserved": {"creating", "destroying", "failed", "needs_operator"},
+    "creating": {"booting", "destroying", "failed", "needs_operator"},
+    "booting": {"verifying", "destroying", "failed", "needs_operator"},
+    "verifying": {"running", "destroying", "failed", "needs_operator"},
+    "running": {"stopping", "destroying", "lost", "needs_operator"},
+    "stopping": {"stopped", "destroying", "lost", "needs_operator"},
+    "stopped": {"starting", "destroying", "lost", "needs_operator"},
+    "starting": {"booting", "stopped", "destroying", "lost", "needs_operator"},
+    "destroying": {"gone", "failed", "needs_operator"},
+    "lost": {"destroying", "running"},
+    "needs_operator": {"creating", "destroying"},
+}
+
+
+class Rental(models.Model):
+    """One unit that was ordered. `desired` is what the customer wants; the reconciler closes the distance to `status`.
+
+    `metered_from` opens the running usage window: everything before it is in UsageWindow rows, everything after it is
+    still to be cut. It is set exactly while `meter` is (`card_hour` running, `disk_gb_hour` stopped).
+    """
+
+    class Status(models.TextChoices):
+        RESERVED = "reserved", _("Reserved")
+        CREATING = "creating", _("Creating")
+        BOOTING = "booting", _("Booting")
+        VERIFYING = "verifying", _("Verifying")
+        RUNNING = "running", _("Running")
+        STOPPING = "stopping", _("Stopping")
+        STOPPED = "stopped", _("Stopped")
+        STARTING = "starting", _("Starting")
+        DESTROYING = "destroying", _("Destroying")
+        GONE = "gone", _("Terminated")
+        FAILED = "failed", _("Failed")
+        LOST = "lost", _("Lost")
+        NEEDS_OPERATOR = "needs_operator", _("Waiting for an operator")
+
+    class Desired(models.TextChoices):
+        RUNNING = "running", _("Running")
+        STOPPED = "stopped", _("Stopped")
+        GONE = "gone", _("Terminated")
+
+    class Meter(models.TextChoices):
+        NONE = "", _("Not metered")
+        CARD_HOUR = "card_hour", _("Card-hour")
+        DISK_GB_HOUR = "disk_gb_hour", _("GB-hour of disk")
+
+    NEXT = RENTAL_MOVES
+    # States the reconciler moves by itself; the others wait for a wish or a person.
+    MOVING: ClassVar[tuple[str, ...]] = (
+        "reserved",
+        "creating",
+        "booting",
+        "verifying",
+        "stopping",
+        "starting",
+        "destroying",
+    )
+
+    key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    organization = models.ForeignKey(
+        Organization, models.PROTECT, related_name="rentals", verbose_name=_("organization")
+    )
+    project = models.ForeignKey(Project, models.PROTECT, related_name="rentals", verbose_name=_("project"))
+    order_line = models.ForeignKey(OrderLine, models.PROTECT, related_name="rentals", verbose_name=_("order line"))
+    subscription = models.OneToOneField(
+        Subscription, models.PROTECT, related_name="rental", verbose_name=_("subscription")
+    )
+    name = models.CharField(_("name"), max_length=60)
+    pool = models.ForeignKey(Pool, models.PROTECT, related_name="rentals", verbose_name=_("pool"))
+    status = models.CharField(_("status"), max_length=16, choices=Status, default=Status.RESERVED)
+    desired = models.CharField(_("desired"), max_length=8, choices=Desired, default=Desired.RUNNING)
+    generation = models.PositiveIntegerField(_("generation"), default=1)
+    public_keys = ArrayField(models.TextField(), verbose_name=_("SSH keys"))
+    # Why it waits or failed: a code of rentals.reasons, shown in the reader's language.
+    reason = models.CharField(_("reason"), max_length=40, blank=True)
+    attempts = models.PositiveIntegerField(_("attempts"), default=0)
+    next_step_at = models.DateTimeField(_("next step at"), null=True, blank=True)
+    deadline_at = models.DateTimeField(_("deadline"), null=True, blank=True)
+    lock_token = models.UUIDField(null=True, blank=True, editable=False)
+    lock_expires_at = models.DateTimeField(null=True, blank=True, editable=False)
+    ssh_host = models.CharField(_("SSH host"), max_length=200, blank=True)
+    ssh_port = models.PositiveIntegerField(_("SSH port"), null=True, blank=True)
+    ssh_user = models.CharField(_("SSH user"), max_length=40, blank=True)
+    host_key = models.TextField(_("host key"), blank=True)
+    host_key_fingerprint = models.CharField(_("host key fingerprint"), max_length=60, blank=True)
+    meter = models.CharField(_("meter"), max_length=12, choices=Meter, blank=True)
+    metered_from = models.DateTimeField(_("metered from"), null=True, blank=True)
+    created_at = models.DateTimeField(_("created at"))
+    running_at = models.DateTimeField(_("first running at"), null=True, blank=True)
+    stopped_at = models.DateTimeField(_("stopped at"), null=True, blank=True)
+    ended_at = models.DateTimeField(_("ended at"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("rental")
+        verbose_name_plural = _("rentals")
+        ordering = ["-created_at", "-pk"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(meter="", metered_from__isnull=True) | (~Q(meter="") & Q(metered_from__isnull=False)),
+                name="rental_meter_has_start",
+            ),
+            models.CheckConstraint(
+                condition=Q(lock_token__isnull=True, lock_expires_at__isnull=True)
+                | Q(lock_token__isnull=False, lock_expires_at__isnull=False),
+                name="rental_lock_has_expiry",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["next_step_at"], condition=Q(next_step_at__isnull=False), name="rental_due"),
+            models.Index(fields=["metered_from"], condition=Q(metered_from__isnull=False), name="rental_metered"),
+        ]
+        triggers = [transition_trigger(RENTAL_MOVES)]
+
+    def __str__(self):
+        return self.name
+
+
+class Member(models.Model):
+    """One machine of a rental: which host, which cards, and what the engine says of it."""
+
+    rental = models.ForeignKey(Rental, models.CASCADE, related_name="members")
+    ordinal = models.PositiveSmallIntegerField()
+    host = models.ForeignKey(Host, models.PROTECT, related_name="members")
+    cards = ArrayField(models.CharField(max_length=60))
+    state = models.CharField(max_length=16, blank=True)
+
+    class Meta:
+        ordering = ["rental", "ordinal"]
+        constraints = [models.UniqueConstraint(fields=["rental", "ordinal"], name="member_ordinal_once")]
+
+    def __str__(self):
+        return f"{self.rental} #{self.ordinal}"
+
+
+class RentalEvent(models.Model):
+    """Append-only timeline of a rental: moves, engine calls with their outcome, wishes of people."""
+
+    class Kind(models.TextChoices):
+        STATUS = "status", _("Status")
+        CALL = "call", _("Engine call")
+        WISH = "wish", _("Request")
+
+    rental = models.ForeignKey(Rental, models.CASCADE, related_name="events")
+    kind = models.CharField(max_length=8, choices=Kind)
+    what = models.CharField(max_length=40)
+    outcome = models.CharField(max_length=40, blank=True)
+    milliseconds = models.PositiveIntegerField(null=True)
+    actor = models.ForeignKey(User, models.SET_NULL, null=True, related_name="+")
+    at = models.DateTimeField()
+
+    class Meta:
+        ordering = ["at", "pk"]
+        triggers = [pgtrigger.Protect(name="append_only", operation=pgtrigger.Update)]
+
+    def __str__(self):
+        return f"{self.rental_id} {self.what}"
+
+
+class UsageWindow(models.Model):
+    """`quantity` cards (or GB) of one rental over `[start, end)`, metered to the second, never edited.
+
+    No two windows of a rental overlap. A correction is a row of its own that names the window it reverses.
+    """
+
+    key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    rental = models.ForeignKey(Rental, models.PROTECT, related_name="windows")
+    subscription = models.ForeignKey(Subscription, models.PROTECT, related_name="windows")
+    organization = models.ForeignKey(Organization, models.PROTECT, related_name="windows")
+    meter = models.CharField(max_length=12, choices=[c for c in Rental.Meter.choices if c[0]])
+    quantity = models.PositiveIntegerField()
+    currency = models.CharField(max_length=3, choices=CURRENCY_CHOICES)
+    rate = models.DecimalField(max_digits=20, decimal_places=10)
+    period = DateTimeRangeField()
+    seconds = models.PositiveBigIntegerField()
+    reverses = models.OneToOneField("self", models.PROTECT, null=True, related_name="reversed_by")
+
+    class Meta:
+        verbose_name = _("usage window")
+        verbose_name_plural = _("usage windows")
+        constraints = [
+            ExclusionConstraint(
+                name="usage_once",
+                expressions=[("rental", RangeOperators.EQUAL), ("period", RangeOperators.OVERLAPS)],
+                condition=Q(reverses__isnull=True),
+            ),
+            models.CheckConstraint(
+                condition=Q(seconds__gt=0, quantity__gt=0, rate__gte=0) & Q(period__isempty=False), name="usage_counts"
+            ),
+        ]
+        indexes = [models.Index(fields=["organization", "subscription"], name="usage_by_subscription")]
+        triggers = [pgtrigger.Protect(name="append_only", operation=pgtrigger.Update | pgtrigger.Delete)]
+
+    def __str__(self):
+        return f"{self.rental_id} {self.meter} {self.seconds} s"

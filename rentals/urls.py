@@ -1,0 +1,4 @@
+"""Addresses of rentals."""
+
+app_name = "rentals"
+urlpatterns: list = []
