@@ -93,7 +93,9 @@ class DesignForm(forms.Form):
 
     name = forms.CharField(label=gettext_lazy("Name"), help_text=gettext_lazy("Shown in the console only."))
     cards = forms.IntegerField(label=gettext_lazy("Cards"), min_value=1, max_value=8)
-    region = forms.ChoiceField(label=gettext_lazy("Region"), choices=[("fuzhou", "福州 Fuzhou"), ("beijing", "北京 Beijing")])
+    region = forms.ChoiceField(
+        label=gettext_lazy("Region"), choices=[("fuzhou", "福州 Fuzhou"), ("beijing", "北京 Beijing")]
+    )
     term = forms.ChoiceField(
         label=gettext_lazy("Term"),
         widget=forms.RadioSelect,
@@ -112,8 +114,8 @@ def design(request: HttpRequest) -> HttpResponse:
     step = SimpleNamespace
     context = {
         "at": at,
-        "form": DesignForm(initial={"cards": 2, "term": "hour"}),
-        "bad_form": DesignForm({"cards": "99", "region": "fuzhou"}),
+        "form": DesignForm(initial={"cards": 2, "term": "hour"}, prefix="good"),
+        "bad_form": DesignForm({"bad-cards": "99", "bad-region": "fuzhou"}, prefix="bad"),
         "statuses": DESIGN_STATUSES,
         "steps": [
             step(label=_("Cards reserved"), state="done", at=at, note=""),

@@ -109,9 +109,7 @@ def _zone(context: Context) -> str:
 
 # --- boxes -----------------------------------------------------------------------------------------------------------
 @register.simple_block_tag
-def card(
-    content: str, title: str = "", level: int = 2, id: str = "", tone: str = "", note: str = ""
-) -> SafeString:
+def card(content: str, title: str = "", level: int = 2, id: str = "", tone: str = "", note: str = "") -> SafeString:
     """A titled box. `level` is the heading's, `tone` one of plain, accent, warn, bad; `note` stands beside the title."""
     heading = ""
     if title:
@@ -147,8 +145,7 @@ def alert(content: str, tone: str = "info", title: str = "", live: bool = False)
 def datatable(content: str, label: str = "", id: str = "", dense: bool = False) -> SafeString:
     """A table that scrolls sideways inside its frame and keeps its first column. `label` names it for a screen reader."""
     return format_html(
-        '<div class="table-frame" role="region" tabindex="0" aria-label="{}"{}>'
-        '<table class="table{}">{}</table></div>',
+        '<div class="table-frame" role="region" tabindex="0" aria-label="{}"{}><table class="table{}">{}</table></div>',
         label or _("Table"),
         _attribute("id", id),
         " table--dense" if dense else "",
@@ -282,14 +279,14 @@ def pagination(context: Context, page: Page, parameter: str = "page") -> str:
 
 @register.simple_tag(takes_context=True)
 def nav_link(context: Context, url: str, label: str, section: str = "") -> SafeString:
-    """A link of a navigation list; marked as current on its own page and, by `section` (a URL namespace), below it."""
+    """A link of a navigation list; marked as current on its own page and, by `section` (URL namespaces), below it."""
     request = context.get("request")
     mark = ""
     if request is not None:
         match = request.resolver_match
         if request.path == url:
             mark = mark_safe(' aria-current="page"')
-        elif section and match is not None and section in match.namespaces:
+        elif match is not None and set(section.split()) & set(match.namespaces):
             mark = mark_safe(' aria-current="true"')
     return format_html('<li><a href="{}"{}>{}</a></li>', url, mark, label)
 

@@ -1,5 +1,5 @@
 // Asks where data-confirm says so, then lets a form out once. The server remains the truth: a repeated POST is harmless
-// there; this only spares the visitor the doubt.
+// there; this only spares the visitor the doubt. data-repeatable: a form that may go out again (a download, a switch).
 document.addEventListener("submit", (event) => {
   const { target: form, submitter } = event
   if (form.dataset.sent) return event.preventDefault()
@@ -15,7 +15,7 @@ document.addEventListener("submit", (event) => {
 }, true)
 
 // HTMX answers in place, and the back button may bring a sent page back: both can be sent again.
-document.addEventListener("htmx:afterRequest", ({ target }) => release(target.closest("form")))
+document.addEventListener("htmx:afterRequest", ({ target }) => release(target.closest?.("form")))
 addEventListener("pageshow", ({ persisted }) => {
   if (persisted) document.querySelectorAll("form[data-sent]").forEach(release)
 })
@@ -27,7 +27,7 @@ function release(form) {
 }
 
 function lock(form, busy) {
-  form.toggleAttribute("aria-busy", busy)
+  form.setAttribute("aria-busy", busy)
   for (const button of form.elements) {
     if (button.type !== "submit" || (!busy && !("held" in button.dataset)) || (busy && button.disabled)) continue
     button.disabled = busy
