@@ -1,8 +1,8 @@
 """The platform's own login: proof that a machine is reachable, the one it was, and has its cards, before it is billed.
 
 A fresh key is made for each probe, admitted beside the customer's keys, used once and taken away again. It lives in
-this process's memory only. If the process dies in between, the next probe (or any `set_keys`) replaces the whole list and so
-removes the orphan.
+this process's memory only. If the process dies in between, the next probe (or any `set_keys`) replaces the
+whole list and so removes the orphan.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ def probe(
 
     `public_keys` are the customer's, all of them: exactly these are left behind. `host_keys` are the public lines seen
     at the first verification, if there was one; the machine must show one of them. Takes about ten seconds at most
-    while the engine answers. Raises what the driver raises; a probe that could not take its key away again is no success.
+    while the engine answers. Raises what the driver raises; a probe that cannot take its key away again is no success.
     """
     started = time.monotonic()
     observed = driver.observe(rental)
