@@ -26,12 +26,19 @@ def pytest_configure(config: pytest.Config) -> None:
             os.environ.pop(name, None)
     if not servers.is_worker():
         servers.start(_session)
+        _compile_translations()
     os.environ["DJANGO_SETTINGS_MODULE"] = "marketplace.settings"
     _configure_django()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
     _session.close()
+
+
+def _compile_translations() -> None:
+    from marketplace.local import translations  # noqa: PLC0415 - refuses to load before DEBUG is set
+
+    translations.compile_stale()
 
 
 def _configure_django() -> None:
