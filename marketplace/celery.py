@@ -11,4 +11,32 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
 # Every entry is a sweep: it finds the rows that are ready for its floor, so a lost message costs one beat and no fact.
-app.conf.beat_schedule = {}
+# In the data's way: orders, provisioning, metering, invoices, Stripe, housekeeping.
+SWEEPS = {
+    "orders.expire_holds": 30,
+    "orders.expire_quotes": 300,
+    "rentals.open_rentals": 5,
+    "rentals.step_due": 2,
+    "rentals.poll_running": 30,
+    "rentals.cut_windows": 300,
+    "rentals.enforce_terms": 60,
+    "rentals.compare_orphans": 600,
+    "billing.draft_order_invoices": 10,
+    "billing.push_due": 5,
+    "billing.apply_stripe_events": 3,
+    "billing.settle_expiring": 30,
+    "billing.run": 600,
+    "billing.refresh_credit": 60,
+    "billing.sweep_open_invoices": 300,
+    "billing.reconcile": 86_400,
+}
+
+app.conf.beat_schedule = {
+    name: {
+        "task": name,
+        "schedule": float(seconds),
+        # A beat that nobody picked up in time is worthless; the next one asks the same question.
+        "options": {"expires": max(seconds, 10)},
+    }
+    for name, seconds in SWEEPS.items()
+}

@@ -242,7 +242,11 @@ CLUSTER_RETENTION_DAYS = env.integer("CLUSTER_RETENTION_DAYS", 7, minimum=1)
 TAX_PERCENT = env.text("TAX_PERCENT", "6")
 TAX_CODE = env.text("TAX_CODE", "3040203000000000000")
 INVOICE_DAYS_UNTIL_DUE = env.integer("INVOICE_DAYS_UNTIL_DUE", 15, minimum=1)
-NEW_ORGANIZATION_CREDIT_CNY = env.integer("NEW_ORGANIZATION_CREDIT_CNY", 0, minimum=0)
+# Credit limit of a new organization, in minor units by currency. Zero: finance grants it by hand.
+NEW_ORGANIZATION_CREDIT = {
+    "CNY": env.integer("NEW_ORGANIZATION_CREDIT_CNY", 500_000 if DEBUG else 0, minimum=0),
+    "USD": env.integer("NEW_ORGANIZATION_CREDIT_USD", 75_000 if DEBUG else 0, minimum=0),
+}
 ICP_NUMBER = env.text("ICP_NUMBER")
 SUPPORT_PHONE = env.text("SUPPORT_PHONE")
 

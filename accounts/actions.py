@@ -1,0 +1,114 @@
+"""The verbs of accounts: open an organization, keep SSH keys, take and give back headroom on the credit line."""
+
+from datetime import datetime
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import F
+from django.db.models.functions import Greatest, Least
+from django.utils.translation import gettext_lazy as _
+
+from accounts.keys import KeyRefused, parse_public_key
+from accounts.models import CreditLine, Membership, Organization, Project, SshKey, User
+from marketplace.lib.money import Money, format_minor
+
+DEFAULT_PROJECT_NAME = "default"
+
+
+class NoHeadroom(Exception):
+    """The credit line cannot carry this commitment. Both amounts are minor units of the organization's currency."""
+
+    code = "no_headroom"
+
+    def __init__(self, *, needed_minor: int, headroom_minor: int, currency: str) -> None:
+        super().__init__(self.code)
+        self.needed_minor = needed_minor
+        self.headroom_minor = headroom_minor
+        self.currency = currency
+        self.message = _("This needs %(needed)s of credit, %(left)s is left.") % {
+            "needed": format_minor(needed_minor, currency),
+            "left": format_minor(headroom_minor, currency),
+        }
+
+    @property
+    def missing(self) -> Money:
+        return Money(self.needed_minor - self.headroom_minor, self.currency)
+
+
+@transaction.atomic
+def open_organization(
+    *, owner: User, name: str, currency: str, at: datetime, zone: str = "Asia/Shanghai"
+) -> Organization:
+    """A new organization with its owner, default project and a credit line at the starting limit of the settings."""
+    organization = Organization.objects.create(name=name, currency=currency, zone=zone, created_at=at)
+    Membership.objects.create(user=owner, organization=organization, role=Membership.Role.OWNER, joined_at=at)
+    Project.objects.create(organization=organization, name=DEFAULT_PROJECT_NAME, is_default=True)
+    limit = settings.NEW_ORGANIZATION_CREDIT[currency]
+    CreditLine.objects.create(organization=organization, limit_minor=limit, available_minor=limit, refreshed_at=at)
+    return organization
+
+
+def add_ssh_key(*, organization: Organization, name: str, text: str, actor: User, at: datetime) -> SshKey:
+    """Store one public key. Raises KeyRefused when it is not acceptable, already there, or its name is taken."""
+    parsed = parse_public_key(text)
+    name = name.strip() or parsed.comment[:60] or parsed.fingerprint[-12:]
+    try:
+        with transaction.atomic():
+            return SshKey.objects.create(
+                organization=organization,
+                name=name,
+                public_key=parsed.text,
+                algorithm=parsed.algorithm,
+                fingerprint=parsed.fingerprint,
+                created_by=actor,
+                created_at=at,
+            )
+    except IntegrityError:
+        if organization.ssh_keys.filter(fingerprint=parsed.fingerprint).exists():
+            raise KeyRefused("duplicate", _("This key has already been added.")) from None
+        raise KeyRefused("name_taken", _("Another key has this name. Choose a different one.")) from None
+
+
+def remove_ssh_key(*, key: SshKey) -> None:
+    """Forget a key. Machines that were created with it keep admitting it; only future orders lose the choice."""
+    key.delete()
+
+
+def take_headroom(*, organization_id: int, amount_minor: int) -> None:
+    """Commit an amount of the credit line by one guarded UPDATE, so that two parallel orders cannot both pass.
+
+    Raises NoHeadroom when available − committed is less or the standing is not good; then nothing changed.
+    """
+    taken = CreditLine.objects.filter(
+        organization_id=organization_id,
+        standing=CreditLine.Standing.GOOD,
+        available_minor__gte=F("committed_minor") + amount_minor,
+    ).update(committed_minor=F("committed_minor") + amount_minor)
+    if taken:
+        return
+    line = CreditLine.objects.select_related("organization").get(organization_id=organization_id)
+    headroom = line.headroom_minor if line.standing == CreditLine.Standing.GOOD else 0
+    raise NoHeadroom(needed_minor=amount_minor, headroom_minor=headroom, currency=line.organization.currency)
+
+
+def give_back_headroom(*, organization_id: int, amount_minor: int) -> None:
+    """Undo a commitment that `take_headroom` made. The caller makes sure it happens once per commitment."""
+    CreditLine.objects.filter(organization_id=organization_id).update(
+        committed_minor=Greatest(F("committed_minor") - amount_minor, 0)
+    )
+
+
+def set_available(*, organization_id: int, spent_minor: int, at: datetime) -> None:
+    """Write down what is left of the limit after `spent_minor` of use that is not paid yet; it may be negative."""
+    CreditLine.objects.filter(organization_id=organization_id).update(
+        available_minor=Least(F("limit_minor") - spent_minor, F("limit_minor")), refreshed_at=at
+    )
+
+
+@transaction.atomic
+def set_credit_limit(*, organization: Organization, limit_minor: int) -> None:
+    """Grant a new limit; what is available moves by the same amount. Finance decides this, never the customer."""
+    line = CreditLine.objects.select_for_update().get(organization=organization)
+    line.available_minor += limit_minor - line.limit_minor
+    line.limit_minor = limit_minor
+    line.save(update_fields=["limit_minor", "available_minor"])

@@ -1,0 +1,92 @@
+"""Console pages of accounts: SSH keys, the organization, switching between organizations."""
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.translation import gettext as _
+from django.views.generic import View
+
+from accounts import actions
+from accounts.access import OrganizationRequired
+from accounts.forms import SshKeyForm
+from accounts.keys import KeyRefused
+from accounts.middleware import SESSION_KEY
+from accounts.permissions import can
+from marketplace.lib import clock
+
+
+class KeysView(OrganizationRequired, View):
+    """The organization's SSH keys; a form to add one for those whose role allows it."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return self._page(SshKeyForm())
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        if not can(self.membership, "keys"):
+            return self.handle_no_permission()
+        form = SshKeyForm(request.POST)
+        if form.is_valid() and self._added(form):
+            messages.success(request, _("Key added."))
+            return redirect("accounts:keys")
+        return self._page(form, status=422)
+
+    def _added(self, form: SshKeyForm) -> bool:
+        data = form.cleaned_data
+        try:
+            actions.add_ssh_key(
+                organization=self.organization,
+                name=data["name"],
+                text=data["public_key"],
+                actor=self.request.user,
+                at=clock.now(),
+            )
+        except KeyRefused as refusal:
+            form.add_error("name" if refusal.code == "name_taken" else "public_key", refusal.message)
+            return False
+        return True
+
+    def _page(self, form: SshKeyForm, status: int = 200) -> HttpResponse:
+        keys = self.organization.ssh_keys.select_related("created_by").order_by("name")
+        context = {"form": form, "keys": keys, "may_edit": can(self.membership, "keys")}
+        return render(self.request, "accounts/keys.html", context, status=status)
+
+
+class RemoveKeyView(OrganizationRequired, View):
+    """Ask, then forget one key of the organization."""
+
+    verb = "keys"
+
+    def get(self, request: HttpRequest, key) -> HttpResponse:
+        return render(request, "accounts/remove_key.html", {"key": self._key(key)})
+
+    def post(self, request: HttpRequest, key) -> HttpResponse:
+        actions.remove_ssh_key(key=self._key(key))
+        messages.success(request, _("Key removed. Machines that already run with it keep admitting it."))
+        return redirect("accounts:keys")
+
+    def _key(self, key):
+        return get_object_or_404(self.organization.ssh_keys, key=key)
+
+
+class OrganizationView(OrganizationRequired, View):
+    """What the organization is, who belongs to it, and a switch to the person's other organizations."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        context = {
+            "organization": self.organization,
+            "members": self.organization.memberships.select_related("user").order_by("joined_at", "pk"),
+            "projects": self.organization.projects.order_by("-is_default", "name"),
+            "others": request.user.memberships.exclude(organization=self.organization).select_related("organization"),
+        }
+        return render(request, "accounts/organization.html", context)
+
+
+class SwitchOrganizationView(OrganizationRequired, View):
+    """Act for another organization the person belongs to."""
+
+    http_method_names = ("post",)
+
+    def post(self, request: HttpRequest, key) -> HttpResponse:
+        membership = get_object_or_404(request.user.memberships, organization__key=key)
+        request.session[SESSION_KEY] = membership.organization_id
+        return redirect("rentals:list")
