@@ -1,0 +1,504 @@
+"""The HTTP side: authentication, idempotency, faults, the contract, and the hosted pages."""
+
+import base64
+import hmac
+import ipaddress
+import json
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit
+
+from . import contract as contracts
+from . import pages, routes
+from .calls import API_VERSION, Call
+from .errors import Refusal
+from .faults import BadFault, Faults, RequestFault
+from .forms import unflatten
+from .store import Store
+from .webhooks import Sender
+
+MAX_BODY = 1 << 20
+MAX_KEY = 255
+
+
+class Dropped(Exception):
+    """The connection closes without an answer."""
+
+
+class SandboxServer:
+    """A Stripe of one's own. Use as a context manager, or `start()` and `stop()`.
+
+    With `validate=True` (the default where the wheel is installed) each request and answer is held against Stripe's
+    OpenAPI document; a breach becomes an error answer and an entry of `violations`.
+    """
+
+    def __init__(
+        self,
+        *,
+        api_key: str = "sk_test_sandbox",
+        port: int = 0,
+        host: str = "127.0.0.1",
+        state: Path | None = None,
+        webhook_url: str = "",
+        webhook_secret: str = "whsec_sandbox",
+        validate: bool | None = None,
+        public_url: str = "",
+        return_url: str = "",
+        first_pause: float = 1.0,
+    ) -> None:
+        if "_live_" in api_key:
+            raise ValueError("a live Stripe key has no business in the sandbox")
+        self.contract = contracts.load() if (contracts.available() if validate is None else validate) else None
+        self.violations: list[str] = []
+        self.faults = Faults()
+        self.return_url = return_url
+        self.requests: list[tuple[str, str, str]] = []
+        self._api_key = api_key
+        self._public_url = public_url
+        self._store = Store(state, deliver=bool(webhook_url))
+        self._in_flight: set[str] = set()
+        self._in_flight_lock = threading.Lock()
+        self._http = _Http((host, port), self)
+        self._host = host
+        self._thread = threading.Thread(
+            target=self._http.serve_forever, args=(0.05,), name="stripe-sandbox", daemon=True
+        )
+        self._sender = (
+            Sender(self._store, self.faults, url=webhook_url, secret=webhook_secret, first_pause=first_pause)
+            if webhook_url
+            else None
+        )
+
+    # --- life ------------------------------------------------------------------------------------------------------
+    @property
+    def url(self) -> str:
+        return f"http://{self._host}:{self._http.server_address[1]}"
+
+    @property
+    def public_url(self) -> str:
+        """Where a browser finds the hosted pages."""
+        return self._public_url.rstrip("/") or self.url
+
+    def start(self) -> "SandboxServer":
+        self._thread.start()
+        if self._sender:
+            self._sender.start()
+        return self
+
+    def stop(self) -> None:
+        if self._sender:
+            self._sender.stop()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+        self._http.close_connections()
+        self._store.close()
+
+    def __enter__(self) -> "SandboxServer":
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    # --- what tests ask --------------------------------------------------------------------------------------------
+    def advance_clock(self, seconds: int) -> int:
+        """Move the sandbox's clock on, so that keys expire and `created` grows. Returns its time."""
+        with self._store.transaction():
+            self._store.set_number("clock_offset", self._store.number("clock_offset") + seconds)
+            return self._store.now()
+
+    def flush_webhooks(self) -> int:
+        """Send everything that waits, now, in this thread. Returns how many deliveries were accepted."""
+        return self._sender.send_due(None) if self._sender else 0
+
+    def state(self) -> dict[str, Any]:
+        """Everything that is stored, invoices as answered."""
+        with self._store.transaction():
+            call = Call(self._store, self.public_url)
+            kinds = ("customer", "tax_rate", "invoiceitem", "invoice", "payment_intent", "charge", "invoice_payment")
+            objects = {kind: self._store.all(kind) for kind in kinds}
+            objects["invoice"] = [routes.invoices.rendered(call, invoice) for invoice in objects["invoice"]]
+            return {
+                "now": self._store.now(),
+                "objects": objects,
+                "events": self._store.all("event"),
+                "deliveries": self._store.deliveries(),
+                "faults": self.faults.describe(),
+                "violations": list(self.violations),
+            }
+
+    def objects(self, kind: str) -> list[dict[str, Any]]:
+        """The stored objects of one kind, oldest first."""
+        found = self.state()
+        return found["events"] if kind == "event" else found["objects"][kind]
+
+    def take_violations(self) -> list[str]:
+        """The breaches so far, forgotten by asking."""
+        found, self.violations = self.violations, []
+        return found
+
+    # --- one API request -------------------------------------------------------------------------------------------
+    def answer(
+        self, method: str, target: str, headers: dict[str, str], body: str
+    ) -> tuple[int, dict[str, Any], dict[str, str]]:
+        """Status, body and extra headers. Raises Dropped when a fault closes the connection."""
+        parts = urlsplit(target)
+        key = headers.get("idempotency-key", "") if method == "POST" else ""
+        self.requests.append((method, parts.path, key))
+        extra = {"Request-Id": Store.new_id("req", 14), "Stripe-Version": headers.get("stripe-version", API_VERSION)}
+        if key:
+            extra["Idempotency-Key"] = key
+        fault = None
+        try:
+            self._authenticate(headers.get("authorization", ""))
+            fault = self.faults.take(method, parts.path)
+            _before(fault)
+            with self._exclusive(key):
+                encoded = parts.query if method in {"GET", "DELETE"} else body
+                status, answer = self._once(method, parts.path, encoded, key, extra, fault)
+        except Refusal as refusal:
+            status, answer = refusal.status, refusal.body
+        if fault_is(fault, "drop_after"):
+            raise Dropped
+        if self._sender:
+            self._sender.nudge()
+        return status, answer, extra
+
+    def _authenticate(self, header: str) -> None:
+        scheme, _, value = header.partition(" ")
+        if scheme.lower() == "basic":
+            value = base64.b64decode(value).decode("utf-8", "replace").split(":")[0]
+        if not value:
+            raise Refusal(
+                "You did not provide an API key. You need to provide your API key in the Authorization header, using "
+                "Bearer auth (e.g. 'Authorization: Bearer YOUR_SECRET_KEY').",
+                status=401,
+                stored=False,
+            )
+        if not hmac.compare_digest(value.encode(), self._api_key.encode()):
+            shown = f"{value[:8]}{'*' * 8}{value[-4:]}" if len(value) > 20 else "****"
+            raise Refusal(f"Invalid API Key provided: {shown}", status=401, stored=False)
+
+    @contextmanager
+    def _exclusive(self, key: str) -> Iterator[None]:
+        """A key that is being worked on is refused to everybody else, and that refusal is not stored."""
+        with self._in_flight_lock:
+            if key and key in self._in_flight:
+                raise _in_use(key)
+            self._in_flight.add(key)
+        try:
+            yield
+        finally:
+            with self._in_flight_lock:
+                self._in_flight.discard(key)
+
+    def _once(
+        self, method: str, path: str, encoded: str, key: str, extra: dict[str, str], fault: RequestFault | None
+    ) -> tuple[int, dict[str, Any]]:
+        """Run the request, or repeat the answer its key remembers."""
+        if len(key) > MAX_KEY:
+            raise Refusal(f"Idempotency keys can be at most {MAX_KEY} characters.", stored=False)
+        if fault_is(fault, "delay"):
+            time.sleep(fault.seconds if fault else 0)
+        params = unflatten(encoded)
+        fingerprint = json.dumps(params, sort_keys=True)
+        with self._store.transaction():
+            if key and (row := self._store.remembered(key)):
+                _expect_same(row, f"{method} {path}", fingerprint)
+                extra["Idempotent-Replayed"] = "true"
+                _advise(extra, row["status"])
+                return row["status"], json.loads(row["body"])
+            status, answer = self._executed(method, path, params, key, extra["Request-Id"], fault)
+            if key:
+                self._store.remember(key, f"{method} {path}", fingerprint, status, answer)
+            _advise(extra, status)
+            return status, answer
+
+    def _executed(
+        self, method: str, path: str, params: dict[str, Any], key: str, request_id: str, fault: RequestFault | None
+    ) -> tuple[int, dict[str, Any]]:
+        """Within the transaction: what runs stays; a refusal that a key may not remember is raised and rolls back."""
+        self._check_request(method, path, params)
+        route, identifier = routes.find(method, path)
+        call = Call(self._store, self.public_url, routes.accepted(route, params), identifier, request_id, key or None)
+        if fault_is(fault, "error"):
+            return 500, _server_error()
+        try:
+            status, answer = 200, route.handler(call)
+        except Refusal as refusal:
+            if not refusal.stored or call.events:
+                raise
+            status, answer = refusal.status, refusal.body
+        self._check_answer(method, path, status, answer, call)
+        return (500, _server_error()) if fault_is(fault, "error_after") else (status, answer)
+
+    def _check_request(self, method: str, path: str, params: dict[str, Any]) -> None:
+        if not self.contract:
+            return
+        try:
+            self.contract.check_request(method, path, params)
+        except contracts.Violation as violation:
+            self.violations.append(f"request {method} {path}: {violation}")
+            status = 400 if violation.param else 404
+            raise Refusal(
+                str(violation), status=status, code=violation.code, param=violation.param, stored=False
+            ) from None
+
+    def _check_answer(self, method: str, path: str, status: int, answer: dict[str, Any], call: Call) -> None:
+        if not self.contract:
+            return
+        try:
+            self.contract.check_answer(method, path, status, answer)
+            for event in call.events:
+                self.contract.check_object(event)
+        except contracts.Violation as violation:
+            self.violations.append(f"answer {method} {path}: {violation}")
+            raise Refusal(
+                f"The sandbox's answer breaks Stripe's schema: {violation}", status=500, type="api_error", stored=False
+            ) from None
+
+    # --- the hosted page ---------------------------------------------------------------------------------------------
+    def hosted(self, token: str, action: str) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+        """The invoice behind a page's token, after `pay` or `fail` was pressed; None when there is no such page."""
+        with self._store.transaction():
+            call = Call(self._store, self.public_url)
+            found = [item for item in self._store.all("invoice") if hmac.compare_digest(item["sandbox_token"], token)]
+            if not found or not found[0]["status_transitions"]["finalized_at"]:
+                return None
+            invoice = found[0]
+            if action and invoice["status"] in {"open", "uncollectible"}:
+                if action == "pay":
+                    routes.payments.charge(call, invoice, routes.payments.ACCEPTED)
+                    routes.invoices.settle(call, invoice)
+                else:
+                    routes.invoices.fail_payment(call, invoice, routes.payments.DECLINED)
+                self._check_events(call)
+            shown, lines = routes.invoices.rendered(call, invoice), routes.invoices.lines_of(call, invoice)
+        if action and self._sender:
+            self._sender.nudge()
+        return shown, lines
+
+    def _check_events(self, call: Call) -> None:
+        for event in call.events if self.contract else []:
+            try:
+                self.contract.check_object(event)  # type: ignore[union-attr]
+            except contracts.Violation as violation:
+                self.violations.append(f"event {event['type']}: {violation}")
+
+
+def fault_is(fault: RequestFault | None, kind: str) -> bool:
+    return fault is not None and fault.kind == kind
+
+
+def _before(fault: RequestFault | None) -> None:
+    """Faults that strike before anything runs."""
+    if fault_is(fault, "drop_before"):
+        raise Dropped
+    if fault_is(fault, "conflict"):
+        raise _in_use("sandbox fault")
+    if fault_is(fault, "limit"):
+        raise Refusal("Too many requests hit the API too quickly.", status=429, code="rate_limit", stored=False)
+
+
+def _in_use(key: str) -> Refusal:
+    return Refusal(
+        f"There is currently another in-progress request using this Idempotent Key ({key}). Please try again later.",
+        status=409,
+        type="idempotency_error",
+        code="idempotency_key_in_use",
+        stored=False,
+    )
+
+
+def _expect_same(row: Any, endpoint: str, params: str) -> None:
+    what = "endpoint" if row["endpoint"] != endpoint else "parameters" if row["params"] != params else ""
+    if what:
+        raise Refusal(
+            f"Keys for idempotent requests can only be used for the same {what} they were first used "
+            f"{'for' if what == 'endpoint' else 'with'}. Try using a key other than '{row['key']}' if you meant to "
+            "execute a different request.",
+            type="idempotency_error",
+            stored=False,
+        )
+
+
+def _advise(extra: dict[str, str], status: int) -> None:
+    """A stored 500 would only be replayed, so Stripe tells clients not to bother."""
+    if status >= 500:
+        extra["Stripe-Should-Retry"] = "false"
+
+
+def _server_error() -> dict[str, Any]:
+    return {"error": {"type": "api_error", "message": "An unknown error occurred (sandbox fault)"}}
+
+
+class _Http(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], sandbox: SandboxServer) -> None:
+        self.sandbox = sandbox
+        self._connections: set[socket.socket] = set()
+        self._guard = threading.Lock()
+        super().__init__(address, _Handler)
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._guard:
+            self._connections.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._guard:
+            self._connections.discard(request)
+        super().shutdown_request(request)
+
+    def close_connections(self) -> None:
+        """End kept-alive connections, so that stopping leaves no thread and no socket behind."""
+        with self._guard:
+            open_now = list(self._connections)
+        for connection in open_now:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        error = sys.exc_info()[1]
+        if not isinstance(error, ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server_version = "StripeSandbox"
+    disable_nagle_algorithm = True
+    server: _Http
+
+    def do_GET(self) -> None:
+        self._dispatch("GET")
+
+    def do_POST(self) -> None:
+        self._dispatch("POST")
+
+    def do_DELETE(self) -> None:
+        self._dispatch("DELETE")
+
+    def _dispatch(self, method: str) -> None:
+        body = self._body()
+        if body is None:
+            return
+        path = urlsplit(self.path).path
+        if path.startswith("/v1/"):
+            self._api(method, body)
+        elif path.startswith("/_sandbox/"):
+            self._control(method, path, body)
+        elif path.startswith("/i/") and method in {"GET", "POST"}:
+            self._page(method, path)
+        elif path in {"/", "/healthz"}:
+            self._json(200, {"sandbox": "stripe", "checked": self.server.sandbox.contract is not None})
+        else:
+            self._json(404, {"error": {"type": "invalid_request_error", "message": f"Unrecognized URL ({path})."}})
+
+    def _body(self) -> str | None:
+        try:
+            length = int(self.headers.get("Content-Length") or 0)
+        except ValueError:
+            length = MAX_BODY + 1
+        if not 0 <= length <= MAX_BODY:
+            self.close_connection = True
+            self._json(413, {"error": {"type": "invalid_request_error", "message": "The body is too large."}})
+            return None
+        return self.rfile.read(length).decode("utf-8", "replace")
+
+    def _api(self, method: str, body: str) -> None:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        try:
+            status, answer, extra = self.server.sandbox.answer(method, self.path, headers, body)
+        except Dropped:
+            self.close_connection = True
+            self.connection.shutdown(socket.SHUT_RDWR)
+            return
+        self._json(status, answer, extra)
+
+    def _control(self, method: str, path: str, body: str) -> None:
+        """Faults and clock, for this machine only; JSON only, so that no web page can post here unasked."""
+        sandbox = self.server.sandbox
+        local = ipaddress.ip_address(self.client_address[0]).is_loopback
+        if not local or (
+            method == "POST" and not (self.headers.get("Content-Type") or "").startswith("application/json")
+        ):
+            self._json(403, {"error": "loopback and JSON only"})
+            return
+        try:
+            wanted = json.loads(body or "{}")
+            if (method, path) == ("GET", "/_sandbox/state"):
+                self._json(200, sandbox.state())
+            elif (method, path) == ("POST", "/_sandbox/faults"):
+                sandbox.faults.configure(wanted)
+                if sandbox._sender:
+                    sandbox._sender.nudge()
+                self._json(200, sandbox.faults.describe())
+            elif (method, path) == ("POST", "/_sandbox/clock"):
+                self._json(200, {"now": sandbox.advance_clock(int(wanted["advance"]))})
+            elif (method, path) == ("POST", "/_sandbox/webhooks/flush"):
+                self._json(200, {"accepted": sandbox.flush_webhooks()})
+            else:
+                self._json(404, {"error": f"no {method} {path}"})
+        except (BadFault, ValueError, KeyError, TypeError, AttributeError) as error:
+            self._json(400, {"error": str(error)})
+
+    def _page(self, method: str, path: str) -> None:
+        _, _, token, *rest = path.split("/")
+        action = rest[0] if rest else ""
+        locale = pages.locale_of(urlsplit(self.path).query, self.headers.get("Accept-Language", ""))
+        if (method == "POST") != (action in {"pay", "fail"}) or len(rest) > 1:
+            self._html(404, pages.not_found(locale))
+            return
+        found = self.server.sandbox.hosted(token, action)
+        if found is None:
+            self._html(404, pages.not_found(locale))
+        elif method == "POST":
+            outcome = "&failed=1" if action == "fail" and found[0]["status"] != "paid" else ""
+            self._redirect(f"/i/{token}?locale={locale}{outcome}")
+        else:
+            failed = "failed=1" in urlsplit(self.path).query
+            self._html(200, pages.invoice(*found, locale=locale, failed=failed, token=token,
+                                          return_url=self.server.sandbox.return_url))  # fmt: skip
+
+    def _json(self, status: int, body: dict[str, Any], extra: dict[str, str] | None = None) -> None:
+        self._send(status, json.dumps(body, indent=2).encode(), "application/json", extra or {})
+
+    def _html(self, status: int, text: str) -> None:
+        policy = (
+            "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+        )
+        self._send(
+            status,
+            text.encode(),
+            "text/html; charset=utf-8",
+            {"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"},
+        )
+
+    def _redirect(self, target: str) -> None:
+        self._send(303, b"", "text/plain", {"Location": target})
+
+    def _send(self, status: int, body: bytes, kind: str, extra: dict[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **extra}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        return
