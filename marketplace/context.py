@@ -1,4 +1,4 @@
-"""What every template may know: `site`."""
+"""What every template may know: `portal`. (allauth puts a `site` of its own into its pages.)"""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def site(request: HttpRequest) -> dict[str, Any]:
     """Costs no query of its own: the organization is what the middleware put on the request."""
     organization = getattr(request, "organization", None)
     return {
-        "site": {
+        "portal": {
             "name": PRODUCT_NAME,
             "url": settings.SITE_URL,
             "organization": organization,

@@ -103,14 +103,13 @@ def moment(context: Context, at: datetime | None, zone: str | None = None, preci
 
 def _zone(context: Context) -> str:
     """The zone of the organization that is looking, else the site's."""
-    site = context.get("site")
-    return getattr(site, "zone", None) or settings.TIME_ZONE
+    return str(context.get("portal", {}).get("zone") or settings.TIME_ZONE)
 
 
 # --- boxes -----------------------------------------------------------------------------------------------------------
 @register.simple_block_tag
-def card(content: str, title: str = "", level: int = 2, id: str = "", tone: str = "", note: str = "") -> SafeString:
-    """A titled box. `level` is the heading's, `tone` one of plain, accent, warn, bad; `note` stands beside the title."""
+def card(content: str, title: str = "", *, level: int = 2, id: str = "", tone: str = "", note: str = "") -> SafeString:
+    """A titled box. `level` is the heading's; tone: accent, warn, bad; `note` stands beside the title."""
     heading = ""
     if title:
         heading = format_html(
@@ -143,7 +142,7 @@ def alert(content: str, tone: str = "info", title: str = "", live: bool = False)
 
 @register.simple_block_tag
 def datatable(content: str, label: str = "", id: str = "", dense: bool = False) -> SafeString:
-    """A table that scrolls sideways inside its frame and keeps its first column. `label` names it for a screen reader."""
+    """A table that scrolls sideways inside its frame and keeps its first column; screen readers say `label`."""
     return format_html(
         '<div class="table-frame" role="region" tabindex="0" aria-label="{}"{}><table class="table{}">{}</table></div>',
         label or _("Table"),
@@ -333,4 +332,4 @@ def form_fields(form: BaseForm) -> SafeString:
 
 
 def _attribute(name: str, value: str) -> SafeString | str:
-    return format_html(' {}="{}"', mark_safe(name), value) if value else ""
+    return format_html(' {}="{}"', name, value) if value else ""
