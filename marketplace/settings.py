@@ -204,7 +204,7 @@ STORAGES = {
         else "whitenoise.storage.CompressedManifestStaticFilesStorage"
     },
 }
-WHITENOISE_USE_FINDERS = DEBUG
+WHITENOISE_USE_FINDERS = WHITENOISE_AUTOREFRESH = DEBUG
 MEDIA_ROOT = Path(env.text("MEDIA_ROOT", str(BASE_DIR / "media")))
 
 # --- mail ------------------------------------------------------------------------------------------------------------
