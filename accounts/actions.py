@@ -3,6 +3,7 @@
 from datetime import datetime
 
 from django.conf import settings
+from django.contrib.auth.models import Group, Permission
 from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.db.models.functions import Greatest, Least
@@ -10,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.keys import KeyRefused, parse_public_key
 from accounts.models import CreditLine, Membership, Organization, Project, SshKey, User
+from accounts.staff import STAFF_GROUPS
 from marketplace.lib.money import Money, format_minor
 
 DEFAULT_PROJECT_NAME = "default"
@@ -112,3 +114,12 @@ def set_credit_limit(*, organization: Organization, limit_minor: int) -> None:
     line.available_minor += limit_minor - line.limit_minor
     line.limit_minor = limit_minor
     line.save(update_fields=["limit_minor", "available_minor"])
+
+
+@transaction.atomic
+def sync_staff_groups() -> None:
+    """Make the provider's staff groups hold exactly the permissions of `accounts.staff`. Raises KeyError for a typo."""
+    known = {f"{p.content_type.app_label}.{p.codename}": p for p in Permission.objects.select_related("content_type")}
+    for name, permissions in STAFF_GROUPS.items():
+        group, _made = Group.objects.get_or_create(name=name)
+        group.permissions.set([known[permission] for permission in permissions])
