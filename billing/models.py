@@ -8,7 +8,7 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import CURRENCY_CHOICES, Organization, User
-from orders.models import Order, Subscription, transition_trigger
+from orders.models import Order, OrderLine, Subscription, transition_trigger
 from rentals.models import UsageWindow
 
 
@@ -104,8 +104,10 @@ class Invoice(models.Model):
     hosted_url = models.URLField(_("payment page"), max_length=500, blank=True)
     push_version = models.PositiveIntegerField(_("push version"), default=1, editable=False)
     push_started_at = models.DateTimeField(null=True, blank=True, editable=False)
+    push_attempts = models.PositiveIntegerField(_("push attempts"), default=0, editable=False)
     push_error = models.CharField(_("push error"), max_length=300, blank=True)
-    next_push_at = models.DateTimeField(null=True, blank=True, editable=False)
+    # While pushing: the end of the running attempt's lease or of its back-off; none means parked for finance.
+    next_push_at = models.DateTimeField(_("next push at"), null=True, blank=True, editable=False)
 
     class Meta:
         verbose_name = _("invoice")
@@ -141,17 +143,37 @@ class Invoice(models.Model):
                 condition=~Q(status="paid") | Q(paid_minor__gte=F("total_minor")), name="paid_invoice_is_paid"
             ),
         ]
+        indexes = [
+            models.Index(fields=["next_push_at"], condition=Q(status__in=["issued", "pushing"]), name="invoice_push_due"),
+            models.Index(fields=["organization", "-drafted_at"], name="invoice_by_organization"),
+        ]
         triggers = [
             transition_trigger(INVOICE_MOVES),
+            pgtrigger.Trigger(
+                name="issued_adds_up",
+                operation=pgtrigger.Update,
+                when=pgtrigger.Before,
+                condition=pgtrigger.Condition("OLD.status = 'draft' AND NEW.status <> 'draft'"),
+                declare=[("line_total", "bigint"), ("line_tax", "bigint")],
+                func="""
+                    SELECT COALESCE(SUM(amount_minor), 0), COALESCE(SUM(tax_minor), 0) INTO line_total, line_tax
+                    FROM billing_invoiceline WHERE invoice_id = NEW.id;
+                    IF (line_total, line_tax) IS DISTINCT FROM (NEW.total_minor, NEW.tax_minor) THEN
+                        RAISE EXCEPTION 'invoice % does not add up: lines % (tax %), invoice % (tax %)',
+                            NEW.id, line_total, line_tax, NEW.total_minor, NEW.tax_minor;
+                    END IF;
+                    RETURN NEW;
+                """,
+            ),
             pgtrigger.Protect(
                 name="issued_is_frozen",
                 operation=pgtrigger.Update,
                 condition=pgtrigger.Condition(
                     "OLD.status <> 'draft' AND"
                     " (OLD.total_minor, OLD.tax_minor, OLD.currency, OLD.number, OLD.organization_id, OLD.order_id,"
-                    " OLD.period_start, OLD.period_end, OLD.issued_at) IS DISTINCT FROM"
+                    " OLD.kind, OLD.period_start, OLD.period_end, OLD.issued_at, OLD.due_at) IS DISTINCT FROM"
                     " (NEW.total_minor, NEW.tax_minor, NEW.currency, NEW.number, NEW.organization_id, NEW.order_id,"
-                    " NEW.period_start, NEW.period_end, NEW.issued_at)"
+                    " NEW.kind, NEW.period_start, NEW.period_end, NEW.issued_at, NEW.due_at)"
                 ),
             ),
         ]
@@ -164,23 +186,40 @@ class Invoice(models.Model):
         return max(self.total_minor - self.paid_minor, 0)
 
 
+LINE_METERS = [
+    ("card_hour", _("Card-hour")),
+    ("disk_gb_hour", _("GB-hour of disk")),
+    ("month", _("Card-month")),
+    ("year", _("Card-year")),
+]
+
+
 class InvoiceLine(models.Model):
     """One charge, rounded once. Amounts are gross, tax is the part within; price, tax rate and code are snapshots."""
 
     key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     invoice = models.ForeignKey(Invoice, models.PROTECT, related_name="lines", verbose_name=_("invoice"))
     position = models.PositiveIntegerField(_("position"))
-    subscription = models.ForeignKey(
-        Subscription, models.PROTECT, related_name="invoice_lines", verbose_name=_("subscription")
+    order_line = models.ForeignKey(
+        OrderLine, models.PROTECT, related_name="invoice_lines", verbose_name=_("order line")
     )
-    # card_hour, disk_gb_hour, month or year
-    meter = models.CharField(_("meter"), max_length=12)
+    # Usage belongs to one subscription; a prepaid order is invoiced before its subscriptions exist.
+    subscription = models.ForeignKey(
+        Subscription,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="invoice_lines",
+        verbose_name=_("subscription"),
+    )
+    meter = models.CharField(_("meter"), max_length=12, choices=LINE_METERS)
     title = models.CharField(_("product"), max_length=120)
     region = models.CharField(_("region"), max_length=60)
-    resource = models.CharField(_("rental"), max_length=60)
+    resource = models.CharField(_("rental or order"), max_length=60)
     project = models.CharField(_("project"), max_length=60)
     quantity = models.PositiveIntegerField(_("cards or GB"))
-    seconds = models.PositiveBigIntegerField(_("seconds"), default=0)
+    # Net of reversed windows, so a correction that outweighs the month is negative.
+    seconds = models.BigIntegerField(_("seconds"), default=0)
     periods = models.PositiveIntegerField(_("months or years"), default=0)
     rate = models.DecimalField(_("rate"), max_digits=20, decimal_places=10)
     amount_minor = models.BigIntegerField(_("amount (minor units)"))
@@ -196,9 +235,32 @@ class InvoiceLine(models.Model):
         ordering = ["invoice", "position"]
         constraints = [
             models.UniqueConstraint(fields=["invoice", "position"], name="invoice_line_position"),
-            models.UniqueConstraint(fields=["invoice", "subscription", "meter"], name="invoice_line_once"),
+            models.UniqueConstraint(
+                fields=["invoice", "subscription", "meter", "quantity", "rate"], name="invoice_line_once"
+            ),
+            models.UniqueConstraint(
+                fields=["invoice", "order_line"], condition=Q(subscription__isnull=True), name="invoice_order_line_once"
+            ),
         ]
-        triggers = [pgtrigger.Protect(name="append_only", operation=pgtrigger.Update)]
+        triggers = [
+            pgtrigger.Protect(name="append_only", operation=pgtrigger.Update),
+            pgtrigger.Trigger(
+                name="only_in_draft",
+                operation=pgtrigger.Insert | pgtrigger.Delete,
+                when=pgtrigger.Before,
+                func="""
+                    IF EXISTS (
+                        SELECT 1 FROM billing_invoice
+                        WHERE id = CASE WHEN TG_OP = 'DELETE' THEN OLD.invoice_id ELSE NEW.invoice_id END
+                        AND status <> 'draft'
+                    ) THEN
+                        RAISE EXCEPTION 'the lines of an issued invoice are frozen';
+                    END IF;
+                    IF TG_OP = 'DELETE' THEN RETURN OLD; END IF;
+                    RETURN NEW;
+                """,
+            ),
+        ]
 
     def __str__(self):
         return f"{self.invoice_id} #{self.position}"
@@ -272,6 +334,7 @@ class StripeEvent(models.Model):
     processed_at = models.DateTimeField(_("processed at"), null=True, blank=True)
     attempts = models.PositiveIntegerField(_("attempts"), default=0)
     error = models.CharField(_("error"), max_length=300, blank=True)
+    next_attempt_at = models.DateTimeField(_("next attempt at"), null=True, blank=True)
 
     class Meta:
         verbose_name = _("Stripe event")
