@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 import time
+from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
@@ -59,9 +60,7 @@ class Supervisor:
             for name in self._stack.dead():
                 status = self._stack.processes[name].returncode
                 if name not in RESTARTED:
-                    return (
-                        f"{name} ended unexpectedly (status {status}), so everything stops. Its last lines are above."
-                    )
+                    return f"{name} ended unexpectedly (status {status}), so everything stops; its words are above."
                 self._plan_restart(name, status, now)
             for name in [name for name, due in self._due.items() if due <= now]:
                 del self._due[name]
@@ -79,11 +78,11 @@ class Supervisor:
         self._say("run", f"{name} ended unexpectedly (status {status}); starting it again in {pause:.0f} s.")
 
 
-def main() -> int:
+def main(folder: Path = ROOT / ".local") -> int:
     say = Printer()
     try:
         stack = Stack(
-            ROOT / ".local",
+            folder,
             web_port=env.integer("PORT", 8000, minimum=1),
             host=env.text("HOST", "127.0.0.1"),
             environ={name: env.secret(name) for name in OUTSIDE},

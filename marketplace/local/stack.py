@@ -213,6 +213,7 @@ class Stack:
                 STRIPE_SANDBOX_PORT=str(stripe_port),
                 STRIPE_SANDBOX_STATE=str(self.folder / "stripe-sandbox.sqlite3"),
                 STRIPE_WEBHOOK_URL=self.url + WEBHOOK_PATH,
+                STRIPE_SANDBOX_RETURN_URL=self.url + "/",
             )
         own |= self._settings
         # A secret's file (NAME_FILE) would win over the value that is set here.
@@ -221,7 +222,9 @@ class Stack:
         self.services |= self._product()
 
     def _product(self) -> dict[str, Service]:
-        celery = [sys.executable, "-m", "celery", "--app", "marketplace"]
+        # On one's own machine root is no news; the warning would bury the first lines.
+        calm = ["-W", "ignore:You're running the worker with superuser"]
+        celery = [sys.executable, *calm, "-m", "celery", "--quiet", "--app", "marketplace"]
         web = [
             *(sys.executable, "-m", "gunicorn", "marketplace.wsgi:application", "--bind", f"{self.host}:{self.port}"),
             # Threads, because browsers open connections ahead of need and would block a worker each.
