@@ -1,7 +1,8 @@
 // Behaviours are delegated, so they hold for rows that arrive later too. Without any of them every page still works.
-import "./behaviours/copy.js"
-import "./behaviours/confirm-submit-once.js"
-import "./behaviours/live.js"
-import "./behaviours/menu.js"
+// The semicolons behind the imports are needed: by them the files' hashed names are put in for production.
+import "./behaviours/copy.js";
+import "./behaviours/confirm-submit-once.js";
+import "./behaviours/live.js";
+import "./behaviours/menu.js";
 
 document.documentElement.dataset.js = "on"
