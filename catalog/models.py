@@ -182,7 +182,7 @@ class Host(models.Model):
         verbose_name_plural = _("hosts")
         ordering = ["name"]
         constraints = [models.CheckConstraint(condition=Q(cards_free__lte=F("cards_total")), name="host_free_in_total")]
-        indexes = [models.Index(fields=["pool", "cards_free"], condition=Q(state="active"), name="host_claimable")]
+        # No index carries cards_free: every claim changes it, and an indexed column would make each change a new index entry.
 
     def __str__(self):
         return self.name
@@ -287,6 +287,7 @@ class Offer(models.Model):
     fabric_gbps = models.DecimalField(
         _("fabric (Gb/s per card)"), max_digits=9, decimal_places=3, null=True, blank=True
     )
+    fabric_basis = models.CharField(_("basis of the fabric figure"), max_length=300, blank=True)
     fabric_report = models.CharField(_("fabric test report"), max_length=300, blank=True)
     fabric_tested_on = models.DateField(_("fabric tested on"), null=True, blank=True)
     cooling = models.CharField(_("cooling"), max_length=10, choices=Cooling, default=Cooling.AIR)
