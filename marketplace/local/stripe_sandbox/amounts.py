@@ -3,8 +3,8 @@
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
-# Stripe's minimum charge (https://docs.stripe.com/currencies#minimum-and-maximum-charge-amounts). It has no row for CNY:
-# 4 yuan stands for "0.50 USD after conversion". An amount due outside [minimum, maximum] moves to the customer's balance.
+# Stripe's minimum charge, https://docs.stripe.com/currencies#minimum-and-maximum-charge-amounts. It has no row for CNY:
+# 4 yuan stand for "0.50 USD after conversion". An amount due outside the limits moves to the customer's balance.
 MINIMUM = {"usd": 50, "cny": 400, "jpy": 50}
 MAXIMUM = 99_999_999
 

@@ -173,8 +173,8 @@ def _table(text: dict[str, str], shown: dict[str, Any], lines: list[dict[str, An
 
 
 def _span(period: dict[str, int]) -> str:
-    """The last day is shown as the one in which the half-open period's last second falls."""
-    first, last = _day(period["start"]), _day(max(period["start"], period["end"] - 1))
+    """From day to day; Stripe's periods include their end."""
+    first, last = _day(period["start"]), _day(period["end"])
     return first if first == last else f"{first} – {last}"
 
 

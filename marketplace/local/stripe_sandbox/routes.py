@@ -136,7 +136,6 @@ def _fits(value: Any, schema: dict[str, Any]) -> bool:
         return all(_fits(item, schema["items"]) for item in value)
     if isinstance(value, dict):
         properties, rest = schema.get("properties", {}), schema.get("additionalProperties")
-        return all(
-            _fits(item, properties.get(name, rest)) for name, item in value.items() if properties.get(name, rest)
-        ) and (bool(rest) or set(value) <= set(properties))
+        schemas = [properties.get(name, rest) for name in value]
+        return all(inner and _fits(item, inner) for inner, item in zip(schemas, value.values(), strict=True))
     return True
