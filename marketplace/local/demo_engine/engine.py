@@ -8,8 +8,6 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-import asyncssh
-
 from marketplace.local.demo_engine import ssh
 from marketplace.local.demo_engine.store import Machine, Store
 
@@ -29,6 +27,9 @@ NO_FAULTS: dict[str, Any] = {
     "bad_images": [],  # slugs the engine cannot pull
     "lost_hosts": [],  # hosts that stopped reporting; their machines may still answer
 }
+
+
+Step = Callable[[Machine], Coroutine[Any, Any, None]]
 
 
 class Refusal(Exception):
@@ -62,19 +63,20 @@ class Engine:
 
         Those that ran are waited for, so that nobody is told of a machine that does not answer yet.
         """
+        steps: dict[str, Step] = {
+            "creating": self._boot,
+            "booting": self._boot,
+            "running": self._return,
+            "terminating": self._terminate,
+        }
         for machine in self.store.machines():
             self.machines[machine.name] = machine
-            steps: dict[str, Callable[[Machine], Coroutine[Any, Any, None]]] = {
-                "creating": self._boot,
-                "booting": self._boot,
-                "running": self._return,
-                "terminating": self._terminate,
-            }
-            if machine.state in steps:
-                self._run(machine, steps[machine.state](machine))
-            else:
-                self._run(machine, self._take_port(machine))
-        returning = [self._tasks[machine.name] for machine in self.machines.values() if machine.state == "running"]
+            step = steps.get(machine.state, self._take_port)
+            self._try_port(machine)
+            self._run(machine, step)
+        returning = [
+            self._tasks[m.name] for m in self.machines.values() if m.state == "running" and m.name in self._doors
+        ]
         if returning:
             await asyncio.wait(returning, timeout=RETURN_SECONDS)
 
@@ -108,7 +110,6 @@ class Engine:
         }
 
     def view(self, machine: Machine) -> dict[str, Any]:
-        host_key = asyncssh.import_private_key(machine.host_key)
         return {
             "name": machine.name,
             "state": machine.state,
@@ -119,7 +120,7 @@ class Engine:
             "cards": machine.cards,
             "public_keys": machine.public_keys,
             "ssh": {"host": ssh.LOOPBACK, "port": machine.port, "user": ssh.USER},
-            "host_key": host_key.export_public_key("openssh").decode().strip(),
+            "host_key": machine.host_public,
             "created_at": machine.created_at,
         }
 
@@ -138,10 +139,11 @@ class Engine:
             sock = ssh.new_port({machine.port for machine in self.machines.values()})
         except OSError:
             raise Refusal(409, "no_capacity", "no free port for another machine") from None
-        host_key = asyncssh.generate_private_key("ssh-ed25519")
+        host_key, host_public = ssh.new_host_key()
         machine = Machine(
             **wanted,
-            host_key=host_key.export_private_key("openssh").decode(),
+            host_key=host_key,
+            host_public=host_public,
             port=sock.getsockname()[1],
             created_at=time.time(),
             defects={"boot_fails": self._spend("boot_failures"), "missing_cards": self.faults["missing_cards"]},
@@ -149,7 +151,7 @@ class Engine:
         self.machines[name] = machine
         self._doors[name] = ssh.Door(machine, sock)
         self._write(machine, "creating", f"created on {machine.host} with {len(machine.cards)} card(s) (演示 demo)")
-        self._run(machine, self._boot(machine))
+        self._run(machine, self._boot)
         return machine
 
     def power(self, name: str, verb: str, cards: list[dict[str, Any]] | None) -> Machine:
@@ -169,7 +171,7 @@ class Engine:
             machine.cards = cards if cards is not None else machine.cards
         self._close(machine)
         self._write(machine, "booting", f"{verb}: booting")
-        self._run(machine, self._boot(machine))
+        self._run(machine, self._boot)
         return machine
 
     def set_keys(self, name: str, public_keys: list[str]) -> Machine:
@@ -186,7 +188,7 @@ class Engine:
         if machine.state != "terminating":
             self._close(machine)
             self._write(machine, "terminating", "terminating")
-            self._run(machine, self._terminate(machine))
+            self._run(machine, self._terminate)
         return machine
 
     def fence(self, host: str) -> int:
@@ -204,7 +206,7 @@ class Engine:
     def replace_host_key(self, name: str) -> Machine:
         """As if somebody reinstalled the machine by hand; takes effect with its next boot."""
         machine = self._living(name)
-        machine.host_key = asyncssh.generate_private_key("ssh-ed25519").export_private_key("openssh").decode()
+        machine.host_key, machine.host_public = ssh.new_host_key()
         self.store.save(machine, "host key replaced by hand")
         return self.power(name, "reboot", None)
 
@@ -247,22 +249,23 @@ class Engine:
         stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         self.store.save(machine, f"{stamp} {line}")
 
-    def _run(self, machine: Machine, step: Coroutine[Any, Any, None]) -> None:
-        """The machine's one pending step; a new one replaces it."""
+    def _run(self, machine: Machine, step: Step) -> None:
+        """The machine's one pending step. A new one replaces it and begins when the old one has put its things down."""
         self._cancel(machine.name)
-        self._tasks[machine.name] = asyncio.get_running_loop().create_task(self._guarded(machine, step))
+        guarded = self._guarded(machine, step, self._tasks.get(machine.name))
+        self._tasks[machine.name] = asyncio.get_running_loop().create_task(guarded)
 
-    async def _guarded(self, machine: Machine, step: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, machine: Machine, step: Step, before: asyncio.Task[None] | None) -> None:
+        if before:
+            await asyncio.wait([before])
         try:
-            await step
-        except asyncio.CancelledError:
-            raise
+            await step(machine)
         except Exception as error:  # one broken machine must not end the others
             print(f"demo engine: {machine.name}: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
             self._write(machine, "failed", f"failed: {error}", reason=str(error))
 
     def _cancel(self, name: str) -> None:
-        task = self._tasks.pop(name, None)
+        task = self._tasks.get(name)
         if task and task is not asyncio.current_task():
             task.cancel()
 
@@ -293,15 +296,19 @@ class Engine:
 
     async def _take_port(self, machine: Machine) -> None:
         """Its own port or none: a customer's ssh command must stay true, so a taken port is waited for."""
-        while machine.name not in self._doors:
-            try:
-                self._doors[machine.name] = ssh.Door(machine, ssh.same_port(machine.port))
-            except OSError:
-                reason = f"port {machine.port} is in use by another program"
-                if machine.reason != reason:
-                    state = "booting" if machine.state == "running" else machine.state
-                    self._write(machine, state, f"waiting: {reason}", reason=reason)
-                await asyncio.sleep(PORT_RETRY_SECONDS)
+        while machine.name not in self._doors and not self._try_port(machine):
+            await asyncio.sleep(PORT_RETRY_SECONDS)
+
+    def _try_port(self, machine: Machine) -> bool:
+        try:
+            self._doors[machine.name] = ssh.Door(machine, ssh.same_port(machine.port))
+        except OSError:
+            reason = f"port {machine.port} is in use by another program"
+            if machine.reason != reason:
+                state = "booting" if machine.state == "running" else machine.state
+                self._write(machine, state, f"waiting: {reason}", reason=reason)
+            return False
+        return True
 
     async def _terminate(self, machine: Machine) -> None:
         seconds = self.faults["terminate_seconds"]
@@ -319,3 +326,4 @@ class Engine:
         if door := self._doors.pop(machine.name, None):
             door.give_up_port()
         self._cancel(machine.name)
+        self._tasks.pop(machine.name, None)

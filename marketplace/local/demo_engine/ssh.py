@@ -33,6 +33,12 @@ def parse_keys(lines: list[str]) -> frozenset[bytes]:
     return frozenset(keys)
 
 
+def new_host_key() -> tuple[str, str]:
+    """(private, public line) in OpenSSH form."""
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    return key.export_private_key("openssh").decode(), key.export_public_key("openssh").decode().strip()
+
+
 def _last_port() -> int:
     with contextlib.suppress(OSError, ValueError):
         lowest_outgoing = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
@@ -64,6 +70,8 @@ def _bound(port: int, *, reuse: bool) -> socket.socket:
         if reuse:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind((LOOPBACK, port))
+        # Set afterwards too: its connections inherit it, and only then may the next process take the port past them.
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     except OSError:
         sock.close()
         raise
@@ -90,7 +98,17 @@ class Door:
     async def open(self) -> None:
         if self._acceptor:
             return
-        self._acceptor = await asyncssh.listen(
+        listening = asyncio.ensure_future(self._listen())
+        try:
+            self._acceptor = await asyncio.shield(listening)
+        except asyncio.CancelledError:
+            # Powered off in the very moment of opening: nothing may be left listening.
+            self._acceptor = await listening
+            self.close()
+            raise
+
+    async def _listen(self) -> asyncssh.SSHAcceptor:
+        return await asyncssh.listen(
             sock=self._sock.dup(),
             server_factory=lambda: _Server(self),
             server_host_keys=[asyncssh.import_private_key(self.machine.host_key)],
@@ -172,6 +190,12 @@ class _Server(asyncssh.SSHServer):
 class _Process(asyncssh.SSHServerProcess):
     def subsystem_requested(self, subsystem: str) -> bool:
         return False  # no sftp: there is no file on a demo machine
+
+    def break_received(self, msec: int) -> bool:
+        """Ctrl-C drops the typed line at once; what was typed behind it starts the next."""
+        if isinstance(self.channel, asyncssh.SSHLineEditorChannel):
+            self.channel.clear_input()
+        return super().break_received(msec)
 
 
 async def converse(machine: Machine, process: asyncssh.SSHServerProcess) -> None:

@@ -32,6 +32,7 @@ class Machine:
     public_keys: list[str]
     labels: dict[str, str]
     host_key: str
+    host_public: str
     port: int
     created_at: float
     state: str = "creating"
