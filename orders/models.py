@@ -7,6 +7,7 @@ import pgtrigger
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import CURRENCY_CHOICES, Organization, Project, User
@@ -95,6 +96,9 @@ class QuoteLine(models.Model):
     list_rate = models.DecimalField(_("list rate per card"), max_digits=20, decimal_places=10, editable=False)
     discount_percent = models.DecimalField(_("discount (%)"), max_digits=5, decimal_places=2, default=0)
     rate = models.DecimalField(_("rate per card"), max_digits=20, decimal_places=10, editable=False)
+    disk_rate = models.DecimalField(
+        _("rate per GB-hour while stopped"), max_digits=20, decimal_places=10, default=0, editable=False
+    )
     amount_minor = models.BigIntegerField(_("amount (minor units)"), editable=False)
 
     class Meta:
@@ -191,7 +195,9 @@ class Order(models.Model):
 
     @property
     def number(self) -> str:
-        return f"SO{self.placed_at:%y%m%d}{self.pk:06d}"
+        """Carries the day as the site's zone counts it."""
+        local = timezone.localtime(self.placed_at, timezone.get_default_timezone())
+        return f"SO{local:%y%m%d}{self.pk:06d}"
 
 
 class OrderLine(models.Model):

@@ -1,0 +1,130 @@
+"""Why an order is refused: each reason has a stable code, a message for the customer and a next step."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+from django.utils.translation import ngettext_lazy
+
+from marketplace.lib.money import Money, format_minor, format_rate
+from orders.models import Order
+
+
+class OrderRefused(Exception):
+    """Nothing was ordered and nothing has changed. `str()` is the message in the reader's language."""
+
+    code = "refused"
+    message: str | Promise = _("This order cannot be placed.")
+    next_step: str | Promise = ""
+
+    def __str__(self) -> str:
+        return str(self.message)
+
+
+class OfferUnavailable(OrderRefused):
+    code = "offer_unavailable"
+    message = _("This offer cannot be ordered at the moment.")
+    next_step = _("Choose another offer from the catalogue.")
+
+
+class EmailNotVerified(OrderRefused):
+    code = "email_not_verified"
+    message = _("Your e-mail address is not verified yet.")
+    next_step = _("Open the link in the message we sent you, or have it sent again.")
+
+
+class BadChoice(OrderRefused):
+    """One of the choices cannot be honoured; `field` names it."""
+
+    code = "bad_choice"
+
+    def __init__(self, field: str, message: str | Promise) -> None:
+        super().__init__(field)
+        self.field = field
+        self.message = message
+
+
+class RequestKeyReused(BadChoice):
+    """The same request key came with other content than the order it already made."""
+
+    code = "request_key_reused"
+    next_step = _("If you want another order, check it again and place it.")
+
+    def __init__(self, order: Order) -> None:
+        super().__init__(
+            "request_key", _("This form has already placed the order %(number)s.") % {"number": order.number}
+        )
+        self.order = order
+
+
+class SoldOut(OrderRefused):
+    """Fewer units are free than wanted; `free_units` of this size could still be had when it was refused."""
+
+    code = "sold_out"
+    next_step = _("Take fewer units or one of the alternatives.")
+
+    def __init__(self, free_units: int) -> None:
+        super().__init__(free_units)
+        self.free_units = free_units
+        self.message = _sold_out(free_units)
+
+
+def _sold_out(free_units: int) -> str | Promise:
+    if not free_units:
+        return _("Sold out: no unit of this offer is free right now.")
+    return ngettext_lazy(
+        "Not enough free: only %(count)d unit is left.", "Not enough free: only %(count)d units are left.", "count"
+    ) % {"count": free_units}
+
+
+class Busy(SoldOut):
+    """Cards are free, but other orders kept them locked for longer than a claim waits."""
+
+    code = "busy"
+    next_step = _("Place the order again in a moment.")
+
+    def __init__(self, free_units: int) -> None:
+        super().__init__(free_units)
+        self.message = _("Many orders arrive at this moment. Please try again.")
+
+
+class PriceChanged(OrderRefused):
+    """The rate that was shown is no longer the current one. Rates are per card."""
+
+    code = "price_changed"
+    next_step = _("Check the new total and confirm it by placing the order again.")
+
+    def __init__(self, *, seen_rate: Decimal, new_rate: Decimal, currency: str) -> None:
+        super().__init__(new_rate)
+        self.seen_rate = seen_rate
+        self.new_rate = new_rate
+        self.message = _("The price per card has changed from %(old)s to %(new)s while you were ordering.") % {
+            "old": format_rate(seen_rate, currency),
+            "new": format_rate(new_rate, currency),
+        }
+
+
+class NoHeadroom(OrderRefused):
+    """The credit line cannot keep hours of burn ready. Amounts are minor units."""
+
+    code = "no_headroom"
+    next_step = _("Pay open invoices or ask for a higher credit limit; orders by the month or year need no credit.")
+
+    def __init__(self, *, needed: Money, headroom: Money) -> None:
+        super().__init__(needed.minor)
+        self.needed = needed
+        self.headroom = headroom
+        self.missing = needed - headroom
+        self.message = _("%(needed)s of credit is needed, %(left)s is available: %(missing)s is missing.") % {
+            "needed": format_minor(needed.minor, needed.currency),
+            "left": format_minor(headroom.minor, headroom.currency),
+            "missing": format_minor(self.missing.minor, needed.currency),
+        }
+
+
+def machine_facts(refusal: OrderRefused) -> dict[str, Any]:
+    """The refusal for an API or a log: code, message, next step."""
+    return {"code": refusal.code, "message": str(refusal), "next_step": str(refusal.next_step)}
