@@ -4,8 +4,9 @@
 .DEFAULT_GOAL := help
 SHELL := /bin/sh
 VENV := .venv/bin
-# Local stand-ins (embedded servers, Stripe sandbox, demo machines) refuse to load without it.
-LOCAL_ENV := DEBUG=1
+# Local stand-ins (embedded servers, Stripe sandbox, demo machines) refuse to load without it. Exported rather than
+# written before the commands, so that make starts them without a shell in between that would swallow signals.
+run reset loop bench types check messages: export DEBUG := 1
 T ?= tests
 CODE := accounts billing catalog marketplace orders rentals tests benchmarks manage.py
 
@@ -34,16 +35,16 @@ system: python
 
 .PHONY: run reset loop bench
 run: runtime ## the whole product on this machine (PORT=8000); Ctrl-C ends it, data stays
-	@$(LOCAL_ENV) $(VENV)/python -m marketplace.local.run
+	@$(VENV)/python -m marketplace.local.run
 
 reset: ## forget the local data
-	@if test -x $(VENV)/python; then $(LOCAL_ENV) $(VENV)/python -m marketplace.local.reset; else rm -rf .local; fi
+	@if test -x $(VENV)/python; then $(VENV)/python -m marketplace.local.reset; else rm -rf .local; fi
 
 loop: dev ## sign up, rent, log in, pay, export against a fresh stack of its own
-	@$(LOCAL_ENV) $(VENV)/python -m marketplace.local.loop
+	@$(VENV)/python -m marketplace.local.loop
 
 bench: dev ## every figure as a ratio, or one: ONLY=catalogue
-	@$(LOCAL_ENV) $(VENV)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
+	@$(VENV)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
 
 .PHONY: test test-some test-full
 test: dev system ## the tests, slow suites excluded
@@ -61,13 +62,13 @@ lint: dev ## ruff: rules and format
 	@$(VENV)/ruff format --check $(CODE)
 
 types: dev ## mypy on the floors' logic
-	@$(LOCAL_ENV) $(VENV)/mypy
+	@$(VENV)/mypy
 
 check: lint ## rules and format, migrations complete, translations complete, Django's own checks
-	@$(LOCAL_ENV) $(VENV)/python -m marketplace.local.checks
+	@$(VENV)/python -m marketplace.local.checks
 
 messages: dev ## gather translatable texts into locale/*/LC_MESSAGES/django.po
-	@$(LOCAL_ENV) $(VENV)/python -m marketplace.local.translations gather
+	@$(VENV)/python -m marketplace.local.translations gather
 
 .PHONY: clean
 clean: ## remove what tools left behind; keeps .venv and .local
