@@ -306,7 +306,7 @@ coalesce((SELECT max(together.cards) FROM catalog_reservation r, LATERAL (
 _FREE_AND_RESERVED = f"""
 SELECT coalesce(sum(cards_free), 0)::int, {RESERVED.format(pool="%(pool)s", at="%(at)s", until="%(until)s")}::int
   FROM catalog_host WHERE pool_id = %(pool)s AND state = 'active'
-"""
+"""  # noqa: S608 - fixed text only
 
 _LOCK_HOSTS_OF = """
 SELECT id FROM catalog_host

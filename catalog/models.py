@@ -182,7 +182,7 @@ class Host(models.Model):
         verbose_name_plural = _("hosts")
         ordering = ["name"]
         constraints = [models.CheckConstraint(condition=Q(cards_free__lte=F("cards_total")), name="host_free_in_total")]
-        # No index carries cards_free: every claim changes it, and an indexed column would make each change a new index entry.
+        # No index carries cards_free: every claim changes it, and each change would be a new index entry.
 
     def __str__(self):
         return self.name
