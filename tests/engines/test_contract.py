@@ -66,9 +66,9 @@ def test_a_lost_answer_leaves_one_machine(bench):
 
 def test_an_answer_that_comes_too_late_is_an_unknown_outcome(bench, monkeypatch):
     spec = bench.spec()
-    monkeypatch.setattr(bench.driver._http, "timeout", 0.3)
     bench.running(spec)
-    bench.faults(delay_seconds=1)
+    monkeypatch.setattr(bench.driver._http, "timeout", 1.0)
+    bench.faults(delay_seconds=3)
 
     with pytest.raises(Transient):
         bench.driver.observe(spec.rental)
@@ -77,7 +77,7 @@ def test_an_answer_that_comes_too_late_is_an_unknown_outcome(bench, monkeypatch)
 
     def slow_from_here(**labels):
         found = find(**labels)
-        bench.faults(delay_seconds=1)
+        bench.faults(delay_seconds=3)
         return found
 
     monkeypatch.setattr(bench.driver, "_find", slow_from_here)
