@@ -14,6 +14,8 @@ from marketplace.lib import env
 BASE_DIR = Path(__file__).resolve().parent.parent
 
 DEBUG = env.boolean("DEBUG", False)
+# What a local installation keeps: mails, the demo customer's SSH key. Each stack that runs beside another has its own.
+LOCAL_DIR = Path(env.text("LOCAL_DIR", str(BASE_DIR / ".local")))
 SECRET_KEY = env.secret("SECRET_KEY", "only-for-local-development" if DEBUG else "")
 if not SECRET_KEY:
     raise ImproperlyConfigured("SECRET_KEY must be set when DEBUG is off")
@@ -212,7 +214,7 @@ EMAIL_BACKEND = env.text(
     "EMAIL_BACKEND",
     "django.core.mail.backends.filebased.EmailBackend" if DEBUG else "django.core.mail.backends.smtp.EmailBackend",
 )
-EMAIL_FILE_PATH = env.text("EMAIL_FILE_PATH", str(BASE_DIR / ".local" / "mail"))
+EMAIL_FILE_PATH = env.text("EMAIL_FILE_PATH", str(LOCAL_DIR / "mail"))
 EMAIL_HOST = env.text("EMAIL_HOST", "localhost")
 EMAIL_PORT = env.integer("EMAIL_PORT", 25, minimum=1)
 EMAIL_HOST_USER = env.text("EMAIL_HOST_USER")

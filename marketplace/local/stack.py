@@ -190,6 +190,7 @@ class Stack:
             "DEBUG": "1",
             "SITE_URL": self.url,
             "PYTHONUNBUFFERED": "1",
+            "LOCAL_DIR": str(self.folder),
             "EMAIL_FILE_PATH": str(self.folder / "mail"),
             "MEDIA_ROOT": str(self.folder / "media"),
             "DEMO_ENGINE_URL": f"http://{ports.LOOPBACK}:{engine_port}",

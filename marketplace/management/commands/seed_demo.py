@@ -1,7 +1,5 @@
 """Demo people for a local installation: one customer organization with an SSH key, and the provider's own staff."""
 
-from pathlib import Path
-
 from allauth.account.models import EmailAddress
 from django.conf import settings
 from django.contrib.auth.models import Group
@@ -12,7 +10,7 @@ from accounts import actions
 from accounts.models import User
 from marketplace.lib import clock
 
-DEMO_KEY = Path(".local") / "demo_ed25519"
+DEMO_KEY = "demo_ed25519"
 
 
 class Command(BaseCommand):
@@ -30,8 +28,8 @@ class Command(BaseCommand):
             if login.is_staff:
                 user.groups.set(Group.objects.filter(name=login.role))
             elif not user.memberships.exists():
-                self._open_customer(user, demo_public_key(settings.BASE_DIR / DEMO_KEY))
-        self.stdout.write(f"demo logins ready; the demo customer's SSH key is {DEMO_KEY}")
+                self._open_customer(user, demo_public_key(settings.LOCAL_DIR / DEMO_KEY))
+        self.stdout.write(f"demo logins ready; the demo customer's SSH key is {settings.LOCAL_DIR / DEMO_KEY}")
 
     @transaction.atomic
     def _user(self, email: str, password: str, *, is_staff: bool) -> User:
