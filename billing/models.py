@@ -108,6 +108,8 @@ class Invoice(models.Model):
     push_error = models.CharField(_("push error"), max_length=300, blank=True)
     # While pushing: the end of the running attempt's lease or of its back-off; none means parked for finance.
     next_push_at = models.DateTimeField(_("next push at"), null=True, blank=True, editable=False)
+    # While open: when Stripe is asked next whether it was paid, should its webhook never arrive.
+    next_check_at = models.DateTimeField(_("next check at"), null=True, blank=True, editable=False)
 
     class Meta:
         verbose_name = _("invoice")
@@ -145,6 +147,7 @@ class Invoice(models.Model):
         ]
         indexes = [
             models.Index(fields=["next_push_at"], condition=Q(status__in=["issued", "pushing"]), name="invoice_push_due"),
+            models.Index(fields=["next_check_at"], condition=Q(status="open"), name="invoice_check_due"),
             models.Index(fields=["organization", "-drafted_at"], name="invoice_by_organization"),
         ]
         triggers = [

@@ -1,0 +1,49 @@
+"""The verbs of billing: the table of contents."""
+
+from billing.actions.accounts import account_of
+from billing.actions.credit import owed_minor, refresh_all, refresh_credit, unbilled_minor
+from billing.actions.drafting import Drafted, draft_order_invoice, draft_order_invoices, draft_usage_invoices
+from billing.actions.issuing import issue
+from billing.actions.moving import IllegalMove, move_invoice
+from billing.actions.payments import PaymentRefused, record_payment
+from billing.actions.pushing import due_for_push, push, retry_push
+from billing.actions.running import BillingRun, push_due, run_billing
+from billing.actions.syncing import (
+    Difference,
+    apply_stripe_invoice,
+    reconcile,
+    report_out_of_band,
+    sweep_open_invoices,
+)
+from billing.actions.voiding import VoidRefused, settle_expiring, void_invoice
+
+__all__ = [
+    "BillingRun",
+    "Difference",
+    "Drafted",
+    "IllegalMove",
+    "PaymentRefused",
+    "VoidRefused",
+    "account_of",
+    "apply_stripe_invoice",
+    "draft_order_invoice",
+    "draft_order_invoices",
+    "draft_usage_invoices",
+    "due_for_push",
+    "issue",
+    "move_invoice",
+    "owed_minor",
+    "push",
+    "push_due",
+    "reconcile",
+    "record_payment",
+    "refresh_all",
+    "refresh_credit",
+    "report_out_of_band",
+    "retry_push",
+    "run_billing",
+    "settle_expiring",
+    "sweep_open_invoices",
+    "unbilled_minor",
+    "void_invoice",
+]

@@ -1,0 +1,50 @@
+"""The only code that writes Invoice.status."""
+
+from datetime import datetime
+
+from django.db import connection
+from django.utils.translation import gettext_lazy as _
+
+from accounts.models import User
+from billing.models import Invoice, InvoiceEvent
+
+
+class IllegalMove(Exception):
+    """The invoice's state does not allow this."""
+
+    code = "illegal_move"
+
+    def __init__(self, invoice: Invoice, to: str) -> None:
+        super().__init__(self.code)
+        self.message = _("Invoice %(number)s is %(status)s and cannot become %(to)s.") % {
+            "number": invoice,
+            "status": invoice.get_status_display(),
+            "to": Invoice.Status(to).label,
+        }
+
+    def __str__(self) -> str:
+        return str(self.message)
+
+
+def locked(invoice_id: int) -> Invoice:
+    """The invoice as it is now, its row locked until the transaction ends."""
+    return Invoice.objects.select_for_update().get(pk=invoice_id)
+
+
+def move_invoice(invoice: Invoice, to: str, *, at: datetime, actor: User | None = None, note: str = "") -> None:
+    """Move a locked invoice along an arrow of its table and record the event. Raises IllegalMove.
+
+    Fields changed on the instance beforehand are saved with it, so that a status never stands without its facts.
+    """
+    if not connection.in_atomic_block:
+        raise RuntimeError("an invoice moves under its row lock")
+    if to not in Invoice.NEXT.get(invoice.status, set()):
+        raise IllegalMove(invoice, to)
+    invoice.status = to
+    invoice.save()
+    record_event(invoice, at=at, actor=actor, note=note)
+
+
+def record_event(invoice: Invoice, *, at: datetime, actor: User | None = None, note: str = "") -> None:
+    """A line of the invoice's history at its present status."""
+    InvoiceEvent.objects.create(invoice=invoice, status=invoice.status, actor=actor, at=at, note=note[:300])

@@ -1,0 +1,145 @@
+"""Money that arrived. `record_payment` is the only code that writes it down."""
+
+import logging
+from datetime import datetime
+
+from django.db import transaction
+from django.utils.translation import gettext_lazy as _
+
+from accounts.models import User
+from billing.actions.moving import locked, move_invoice, record_event
+from billing.models import Invoice, Payment
+from marketplace.lib.money import format_minor
+from orders import actions as orders_actions
+from orders.models import Order
+
+logger = logging.getLogger(__name__)
+
+# A payment covers an invoice in these states; in any other it is kept and flagged.
+PAYABLE = (Invoice.Status.ISSUED, Invoice.Status.PUSHING, Invoice.Status.OPEN, Invoice.Status.UNCOLLECTIBLE)
+
+
+class PaymentRefused(Exception):
+    """Nothing was recorded; `message` says why."""
+
+    def __init__(self, code: str, message: object) -> None:
+        super().__init__(code)
+        self.code = code
+        self.message = message
+
+    def __str__(self) -> str:
+        return str(self.message)
+
+
+@transaction.atomic
+def record_payment(
+    *,
+    invoice: Invoice,
+    method: str,
+    reference: str,
+    amount_minor: int,
+    currency: str,
+    received_at: datetime,
+    actor: User | None = None,
+    at: datetime | None = None,
+) -> Payment:
+    """Write money down once per (method, reference) and, when it covers the invoice, mark that paid.
+
+    A prepaid order is confirmed in the same transaction. Money is never turned away: what comes for an invoice that is
+    paid or void, or for an order whose cards are gone, is kept, noted on the invoice and logged for finance. Raises
+    PaymentRefused for an amount or currency that cannot be, and for a reference that stands for other money.
+    """
+    at = at or received_at
+    reference = reference.strip()
+    _expect_sane(invoice, reference, amount_minor, currency)
+    if invoice.order_id is not None:
+        # Orders are locked before invoices everywhere; confirming below needs this one.
+        Order.objects.select_for_update().get(pk=invoice.order_id)
+    fresh = locked(invoice.pk)
+    payment, created = Payment.objects.get_or_create(
+        method=method,
+        reference=reference,
+        defaults={
+            "invoice": fresh,
+            "amount_minor": amount_minor,
+            "currency": currency,
+            "received_at": received_at,
+            "recorded_by": actor,
+        },
+    )
+    if not created:
+        _expect_same(payment, fresh, amount_minor, currency)
+        return payment
+    fresh.paid_minor += amount_minor
+    fresh.save(update_fields=["paid_minor"])
+    _settle(fresh, payment, at=at, actor=actor)
+    invoice.refresh_from_db()
+    return payment
+
+
+def _expect_sane(invoice: Invoice, reference: str, amount_minor: int, currency: str) -> None:
+    if invoice.status == Invoice.Status.DRAFT:
+        raise PaymentRefused("not_issued", _("A draft cannot be paid."))
+    if not reference:
+        raise PaymentRefused("reference_missing", _("Give the reference of the payment."))
+    if amount_minor <= 0:
+        raise PaymentRefused("amount_not_positive", _("The amount must be more than zero."))
+    if currency != invoice.currency:
+        raise PaymentRefused(
+            "currency_differs", _("The invoice is in %(currency)s.") % {"currency": invoice.currency}
+        )
+
+
+def _expect_same(payment: Payment, invoice: Invoice, amount_minor: int, currency: str) -> None:
+    """A repeated reference is the same money or a mistake."""
+    if (payment.invoice_id, payment.amount_minor, payment.currency) != (invoice.pk, amount_minor, currency):
+        raise PaymentRefused(
+            "reference_taken",
+            _("This reference is already recorded for invoice %(number)s over %(amount)s.")
+            % {"number": payment.invoice, "amount": format_minor(payment.amount_minor, payment.currency)},
+        )
+
+
+def _settle(invoice: Invoice, payment: Payment, *, at: datetime, actor: User | None) -> None:
+    amount = format_minor(payment.amount_minor, payment.currency)
+    if invoice.status not in PAYABLE:
+        _flag(invoice, f"{amount} ({payment.reference}) came for an invoice that is {invoice.status}", at, actor)
+        return
+    if invoice.paid_minor < invoice.total_minor:
+        record_event(invoice, at=at, actor=actor, note=f"part payment of {amount} ({payment.reference})")
+        return
+    invoice.paid_at = payment.received_at
+    invoice.next_push_at = None
+    # Money that came by bank is still to be reported to Stripe, which the sweep of open invoices does.
+    elsewhere = payment.method != Payment.Method.STRIPE and invoice.collection == Invoice.Collection.STRIPE
+    invoice.next_check_at = at if elsewhere else None
+    move_invoice(invoice, Invoice.Status.PAID, at=at, actor=actor, note=f"{amount} ({payment.reference})")
+    if invoice.paid_minor > invoice.total_minor:
+        over = format_minor(invoice.paid_minor - invoice.total_minor, invoice.currency)
+        _flag(invoice, f"overpaid by {over}", at, actor)
+    _confirm_order(invoice, at)
+
+
+def _confirm_order(invoice: Invoice, at: datetime) -> None:
+    if invoice.order_id is None:
+        return
+    try:
+        with transaction.atomic():
+            orders_actions.confirm(order_id=invoice.order_id, at=at)
+    except orders_actions.HoldGone:
+        _flag(invoice, "paid after the order was cancelled: the cards are gone, refund or order again", at, None)
+
+
+def _flag(invoice: Invoice, problem: str, at: datetime, actor: User | None) -> None:
+    """A line in the history and an error in the log: finance must look, and no money is lost meanwhile."""
+    record_event(invoice, at=at, actor=actor, note=f"attention: {problem}")
+    logger.error("invoice %s: %s", invoice, problem)
+
+
+def settle_without_money(*, invoice: Invoice, at: datetime) -> None:
+    """Mark an invoice over nothing as paid inside the caller's transaction, which holds its row and its order's."""
+    if invoice.total_minor != 0:
+        raise PaymentRefused("not_free", _("This invoice has an amount to be paid."))
+    invoice.paid_at = at
+    move_invoice(invoice, Invoice.Status.PAID, at=at, note="nothing to pay")
+    _confirm_order(invoice, at)

@@ -1,0 +1,56 @@
+"""Sweeps of billing: each finds the rows that are ready, so a lost message costs one beat and no fact."""
+
+from celery import shared_task
+
+from billing import actions, events
+from marketplace.lib import clock
+
+
+@shared_task(name="billing.draft_order_invoices")
+def draft_order_invoices() -> None:
+    """Orders that wait for payment get their invoice, and each goes straight on to Stripe."""
+    for invoice in actions.draft_order_invoices(at=clock.now()):
+        push.delay(invoice_id=invoice.pk)
+
+
+@shared_task(name="billing.push_due")
+def push_due() -> None:
+    """One message an invoice, so that several workers share a month's end. A doubled message finds the lease taken."""
+    for invoice_id in actions.due_for_push(at=clock.now()):
+        push.delay(invoice_id=invoice_id)
+
+
+@shared_task(name="billing.push")
+def push(*, invoice_id: int) -> None:
+    actions.push(invoice_id=invoice_id, at=clock.now())
+
+
+@shared_task(name="billing.apply_stripe_events")
+def apply_stripe_events() -> None:
+    events.apply_waiting(at=clock.now())
+
+
+@shared_task(name="billing.run")
+def run() -> None:
+    """Cut usage, draft and issue months that ended; pushing has its own sweep."""
+    actions.run_billing(at=clock.now(), pushing=False)
+
+
+@shared_task(name="billing.refresh_credit")
+def refresh_credit() -> None:
+    actions.refresh_all(at=clock.now())
+
+
+@shared_task(name="billing.settle_expiring")
+def settle_expiring() -> None:
+    actions.settle_expiring(at=clock.now())
+
+
+@shared_task(name="billing.sweep_open_invoices")
+def sweep_open_invoices() -> None:
+    actions.sweep_open_invoices(at=clock.now())
+
+
+@shared_task(name="billing.reconcile")
+def reconcile() -> None:
+    actions.reconcile(at=clock.now())
