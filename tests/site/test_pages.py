@@ -16,6 +16,31 @@ from tests import factories
 pytestmark = pytest.mark.django_db
 
 
+def test_home_tells_what_is_free_and_from_what_price(client, django_assert_max_num_queries):
+    client.cookies["django_language"] = "en"
+    pool = factories.pool(hosts=2)
+    factories.offer(pool, cards=1, hour="2.50")
+    factories.offer(pool, cards=8, hour="2.18")
+    with django_assert_max_num_queries(1):
+        page = client.get("/").text
+    assert '<dt>cards free now</dt><dd class="figure">16</dd>' in page
+    assert '<dt>regions</dt><dd class="figure">1</dd>' in page
+    assert '<td class="number">¥2.18</td>' in page
+    assert '<td class="number">16</td>' in page
+
+
+def test_home_shows_a_dash_where_the_currency_has_no_price(client):
+    client.cookies["currency"] = "USD"
+    factories.offer(hour="2.50")
+    assert '<td class="number">—</td>' in client.get("/").text
+
+
+def test_home_without_offers_says_so(client):
+    page = client.get("/")
+    assert page.status_code == 200
+    assert 'class="empty"' in page.text
+
+
 def test_the_site_is_healthy_when_database_and_redis_answer(client):
     answer = client.get("/healthz")
     assert (answer.status_code, answer.json()) == (200, {"status": "ok", "database": "ok", "redis": "ok"})
@@ -90,6 +115,7 @@ def test_account_settings_have_their_pages(client):
         assert page.status_code == 200, name
         assert f'href="{reverse(name)}" aria-current="page"' in page.text, name
         assert owner.email in page.text
+        assert 'href=""' not in page.text, "a link of the frame leads nowhere"
 
 
 def test_signing_out_takes_a_post(client):
