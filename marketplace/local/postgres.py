@@ -262,15 +262,18 @@ class Postgres:
             pid = int(pid_file.read_text(encoding="utf-8").split("\n", 1)[0])
         except (FileNotFoundError, NotADirectoryError, ValueError):
             return
-        if not _is_postgres_on(pid, self.data):
+        if not Path("/proc/self").exists():
+            return  # without it a reused pid cannot be told from our server; PostgreSQL's own check decides
+        left = _processes_in(self.data)
+        if pid in left:
+            os.kill(pid, signal.SIGINT)
+        else:
             # PostgreSQL would trust a reused pid of this user and refuse to start.
             pid_file.unlink(missing_ok=True)
-            return
-        os.kill(pid, signal.SIGINT)
-        if not processes.wait_gone(pid, 30):
-            raise Problem(
-                f"A PostgreSQL server (process {pid}) still uses {self.data} and does not stop. End it first."
-            )
+        # The children of a killed server hold its shared memory for a moment longer.
+        for process in left:
+            if not processes.wait_gone(process, 30):
+                raise Problem(f"PostgreSQL (process {process}) still uses {self.data} and does not stop. End it first.")
 
 
 def choose_mode() -> Mode:
@@ -324,12 +327,11 @@ def _prepare_account_home(home: Path) -> None:
     stamp_file.write_text(stamp, encoding="ascii")
 
 
-def _is_postgres_on(pid: int, data: Path) -> bool:
-    """Whether the process is a PostgreSQL server on this data folder (by its command line)."""
-    if not processes.is_alive(pid):
-        return False
-    try:
-        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")
-    except OSError:
-        return False
-    return Path(words[0]).name == "postgres" and str(data) in words
+def _processes_in(data: Path) -> list[int]:
+    """Ids of the PostgreSQL processes of this data folder, which is where each of them works."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if Path(os.readlink(entry / "cwd")) == data.resolve() and processes.is_alive(int(entry.name)):
+                found.append(int(entry.name))
+    return found
