@@ -1,4 +1,4 @@
-"""The small scripts, in a real browser under the site's own policy; pages and files are handed over without a server."""
+"""The small scripts, in a real browser under the site's own policy; pages and files come without a server."""
 
 import mimetypes
 import shutil
