@@ -88,7 +88,7 @@ def _translated(error: stripe.StripeError, *, write: bool) -> GatewayError:
             request_id=request_id,
             reason=error.code or "",
             param=error.param or "",
-            status=error.http_status or 400,
+            http_status=error.http_status or 400,
         )
     if not write:
         return Unavailable(detail, request_id=request_id)

@@ -22,7 +22,10 @@ class GatewayError(Exception):
 
 
 class Unavailable(GatewayError):
-    """Stripe could not take the request now (409, 429; no connection or 5xx on a read). Repeat the same call."""
+    """Stripe could not take the request now (409, 429; no connection or 5xx on a read). Repeat the same call later.
+
+    A write that ends so may have been taken by an earlier try of the same call, which its key makes harmless.
+    """
 
     code = "payment_service_unavailable"
     message = _("The payment service cannot be reached right now. Please try again in a few minutes.")
@@ -50,12 +53,18 @@ class Refused(GatewayError):
     message = _("The payment service refused this step. Our finance team can see why.")
 
     def __init__(
-        self, detail: str = "", *, request_id: str | None = None, reason: str = "", param: str = "", status: int = 400
+        self,
+        detail: str = "",
+        *,
+        request_id: str | None = None,
+        reason: str = "",
+        param: str = "",
+        http_status: int = 400,
     ) -> None:
         super().__init__(detail, request_id=request_id)
         self.reason = reason
         self.param = param
-        self.status = status
+        self.http_status = http_status
 
 
 class AuthFailed(GatewayError):

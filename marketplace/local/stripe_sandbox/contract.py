@@ -82,8 +82,9 @@ class Contract:
 
     def _hold(self, what: str, key: str, schema: dict[str, Any], body: dict[str, Any]) -> None:
         for error in self._validate(key, schema, body):
-            where = "/".join(str(part) for part in error.absolute_path) or "the body"
-            raise Violation(f"{what}: {where}: {_reason(error)}")
+            cause = _innermost(error)
+            where = "/".join(str(part) for part in cause.absolute_path) or "the body"
+            raise Violation(f"{what}: {where}: {cause.message[:300]}")
 
     def _validate(self, key: str, schema: dict[str, Any], value: Any) -> list[Any]:
         if key not in self._cache:
@@ -125,11 +126,11 @@ def _newer(error: Any) -> bool:
     return error.validator == "enum" and error.instance in NEWER_ENUM_VALUES.get(name, set())
 
 
-def _reason(error: Any) -> str:
-    """The innermost cause; jsonschema's own message would print the whole object."""
+def _innermost(error: Any) -> Any:
+    """What is wrong at the deepest place; the outer message would print the whole object."""
     while error.context:
         error = max(error.context, key=lambda inner: len(inner.absolute_path))
-    return error.message[:300]
+    return error
 
 
 def _request_violation(error: Any) -> Violation:
@@ -143,7 +144,7 @@ def _request_violation(error: Any) -> Violation:
         return Violation(f"Missing required param: {name}.", param=name, code="parameter_missing")
     name = _bracketed(path)
     code = "parameter_invalid_integer" if error.validator_value == "integer" else None
-    return Violation(f"Invalid {name}: {_reason(error)}", param=name, code=code)
+    return Violation(f"Invalid {name}: {_innermost(error).message[:300]}", param=name, code=code)
 
 
 def _bracketed(path: list[str]) -> str:

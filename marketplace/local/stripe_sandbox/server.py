@@ -168,6 +168,7 @@ class SandboxServer:
                 status, answer = self._once(method, parts.path, encoded, key, extra, fault)
         except Refusal as refusal:
             status, answer = refusal.status, refusal.body
+            _advise(extra, status)
         if fault_is(fault, "drop_after"):
             raise Dropped
         if self._sender:
