@@ -18,7 +18,7 @@ from django.core.paginator import Page
 from django.forms import BaseForm, BoundField
 from django.template.context import Context
 from django.template.loader import render_to_string
-from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -103,7 +103,7 @@ def moment(context: Context, at: datetime | None, zone: str | None = None, preci
 
 def _zone(context: Context) -> str:
     """The zone of the organization that is looking, else the site's."""
-    return str(context.get("portal", {}).get("zone") or settings.TIME_ZONE)
+    return str((context.get("portal") or {}).get("zone") or settings.TIME_ZONE)
 
 
 # --- boxes -----------------------------------------------------------------------------------------------------------
@@ -325,7 +325,7 @@ def form_fields(form: BaseForm) -> SafeString:
     """The whole form: its own errors, hidden fields, then every visible field."""
     parts: Sequence[Any] = [
         form_errors(form),
-        *(conditional_escape(hidden) for hidden in form.hidden_fields()),
+        *(hidden.as_widget() for hidden in form.hidden_fields()),
         *(field(visible) for visible in form.visible_fields()),
     ]
     return format_html_join("\n", "{}", ((part,) for part in parts))
