@@ -17,15 +17,16 @@ from orders.models import OrderLine, Subscription, transition_trigger
 RENTAL_MOVES = {
     "reserved": {"creating", "destroying", "failed", "needs_operator"},
     "creating": {"booting", "destroying", "failed", "needs_operator"},
-    "booting": {"verifying", "destroying", "failed", "needs_operator"},
-    "verifying": {"running", "destroying", "failed", "needs_operator"},
+    # From booting on a rental may be one that ran before and is being started again: it falls back to its disk.
+    "booting": {"verifying", "stopping", "destroying", "failed", "lost", "needs_operator"},
+    "verifying": {"running", "stopping", "destroying", "failed", "lost", "needs_operator"},
     "running": {"stopping", "destroying", "lost", "needs_operator"},
     "stopping": {"stopped", "destroying", "lost", "needs_operator"},
     "stopped": {"starting", "destroying", "lost", "needs_operator"},
-    "starting": {"booting", "stopped", "destroying", "lost", "needs_operator"},
+    "starting": {"booting", "stopping", "destroying", "lost", "needs_operator"},
     "destroying": {"gone", "failed", "needs_operator"},
     "lost": {"destroying", "running"},
-    "needs_operator": {"creating", "destroying"},
+    "needs_operator": {"creating", "starting", "destroying"},
 }
 
 
@@ -88,8 +89,11 @@ class Rental(models.Model):
     desired = models.CharField(_("desired"), max_length=8, choices=Desired, default=Desired.RUNNING)
     generation = models.PositiveIntegerField(_("generation"), default=1)
     public_keys = ArrayField(models.TextField(), verbose_name=_("SSH keys"))
-    # Why it waits or failed: a code of rentals.reasons, shown in the reader's language.
+    # Why it waits, and why it failed or was lost: codes of rentals.reasons, shown in the reader's language.
     reason = models.CharField(_("reason"), max_length=40, blank=True)
+    failure = models.CharField(_("failure"), max_length=40, blank=True)
+    # How often in a row the engine said that there is no such machine; twice is believed.
+    absences = models.PositiveSmallIntegerField(default=0, editable=False)
     attempts = models.PositiveIntegerField(_("attempts"), default=0)
     next_step_at = models.DateTimeField(_("next step at"), null=True, blank=True)
     deadline_at = models.DateTimeField(_("deadline"), null=True, blank=True)
@@ -209,3 +213,29 @@ class UsageWindow(models.Model):
 
     def __str__(self):
         return f"{self.rental_id} {self.meter} {self.seconds} s"
+
+
+class Orphan(models.Model):
+    """A machine with our label that no rental accounts for. Seen twice it is powered off and waits for a person."""
+
+    pool = models.ForeignKey(Pool, models.PROTECT, related_name="orphans", verbose_name=_("pool"))
+    rental_key = models.UUIDField(_("rental"))
+    generation = models.PositiveIntegerField(_("generation"))
+    names = models.CharField(_("machines"), max_length=400)
+    first_seen_at = models.DateTimeField(_("first seen at"))
+    last_seen_at = models.DateTimeField(_("last seen at"))
+    quarantined_at = models.DateTimeField(_("powered off at"), null=True, blank=True)
+    resolved_at = models.DateTimeField(_("resolved at"), null=True, blank=True)
+
+    class Meta:
+        verbose_name = _("orphan")
+        verbose_name_plural = _("orphans")
+        ordering = ["-last_seen_at"]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["rental_key", "generation"], condition=Q(resolved_at__isnull=True), name="orphan_open_once"
+            )
+        ]
+
+    def __str__(self):
+        return self.names

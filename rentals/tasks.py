@@ -1,0 +1,63 @@
+"""The sweeps and steps of rentals. The table is the queue; a lost message costs one beat."""
+
+import logging
+
+from celery import shared_task
+from kombu.exceptions import OperationalError
+
+from marketplace.lib import clock
+from rentals import actions, metering, orphans, reconcile
+
+logger = logging.getLogger(__name__)
+
+# A successor that is wanted later than this waits for the sweep.
+NUDGE_WITHIN_SECONDS = 5
+
+
+@shared_task(name="rentals.open_rentals")
+def open_rentals() -> None:
+    """Make the rentals of confirmed orders and take their first steps."""
+    for rental_id in actions.open_rentals(at=clock.now()):
+        _send(rental_id, 0)
+
+
+@shared_task(name="rentals.step_due")
+def step_due() -> None:
+    """Find rentals whose next step is due, whatever was lost on the way, and give each to a worker."""
+    for rental_id in reconcile.due(at=clock.now()):
+        _send(rental_id, 0)
+
+
+@shared_task(name="rentals.step")
+def step(*, rental_id: int) -> None:
+    """One step of one rental; the next one is asked for when it is wanted soon."""
+    taken = reconcile.step(rental_id=rental_id, at=clock.now())
+    if taken is not None and taken.wait is not None and taken.wait <= NUDGE_WITHIN_SECONDS:
+        _send(rental_id, taken.wait)
+
+
+def _send(rental_id: int, wait: int) -> None:
+    # A little late rather than a little early: a step before its time does nothing and costs a beat.
+    countdown = wait + 0.05 if wait else None
+    try:
+        step.apply_async(kwargs={"rental_id": rental_id}, countdown=countdown, retry=False)
+    except OperationalError:
+        logger.warning("broker unreachable; rental %s waits for its sweep", rental_id)
+
+
+@shared_task(name="rentals.cut_windows")
+def cut_windows() -> None:
+    """Cut running meters at local midnights."""
+    metering.cut_windows(at=clock.now())
+
+
+@shared_task(name="rentals.enforce_terms")
+def enforce_terms() -> None:
+    """Stop what has expired, release what was kept long enough."""
+    actions.enforce_terms(at=clock.now())
+
+
+@shared_task(name="rentals.compare_orphans")
+def compare_orphans() -> None:
+    """Compare the engines' machines with the rentals, both ways."""
+    orphans.compare_orphans(at=clock.now())

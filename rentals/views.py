@@ -1,0 +1,210 @@
+"""Console pages of rentals: the list, one rental as it lives, and the questions before stop, start and terminate."""
+
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from django.conf import settings
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.views.generic import View
+
+from accounts.access import OrganizationRequired
+from accounts.permissions import can
+from marketplace.lib import clock
+from marketplace.lib.money import Money
+from marketplace.lib.nudge import nudge
+from orders.pricing import SECONDS_PER_HOUR, line_amount
+from rentals import actions, metering, progress, queries, reasons, tasks
+from rentals.models import Rental
+
+Status, Meter = Rental.Status, Rental.Meter
+PAGE = 20
+# Seconds between two looks of an open page.
+WHILE_MOVING, WHILE_RESTING = 2, 15
+# The newest events; a rental that was watched for years has thousands.
+EVENTS_SHOWN = 200
+MAY = {
+    "stop": {Status.RUNNING},
+    "start": {Status.STOPPED},
+    "terminate": set(Status) - actions.OVER - {Status.DESTROYING},
+}
+
+
+class RentalList(OrganizationRequired, View):
+    """Every rental of the organization, what it costs now and what it has cost."""
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        at = clock.now()
+        page = Paginator(queries.of_organization(self.organization), PAGE).get_page(request.GET.get("page"))
+        costs = metering.so_far(rentals=page.object_list, at=at)
+        rows = [_row(rental, costs[rental.pk]) for rental in page.object_list]
+        context = {"page": page, "rows": rows, "burn": queries.burn_per_hour(self.organization.pk)}
+        return render(request, "rentals/list.html", context)
+
+
+def _row(rental: Rental, usage: list[metering.Usage]) -> dict[str, Any]:
+    prepaid = queries.prepaid(rental)
+    return {
+        "rental": rental,
+        "cost_minor": prepaid.minor if prepaid else _total(rental, usage).minor,
+        "burn": metering.burn(rental) or None,
+        "ends_at": _last_second(rental),
+        "kept_until": _kept_until(rental),
+        "is_demo": rental.pool.driver == "demo",
+    }
+
+
+def _total(rental: Rental, usage: list[metering.Usage]) -> Money:
+    return sum((one.amount for one in usage), Money(0, rental.subscription.currency))
+
+
+def _last_second(rental: Rental) -> datetime | None:
+    """Periods are half-open; people read the last second that belongs to them."""
+    ends_at = rental.subscription.ends_at
+    return ends_at - timedelta(seconds=1) if ends_at else None
+
+
+def _kept_until(rental: Rental) -> datetime | None:
+    """When a stopped machine's disk is deleted by itself."""
+    if rental.status != Status.STOPPED:
+        return None
+    if rental.subscription.term == "hour":
+        return rental.stopped_at + timedelta(days=settings.STOPPED_RETENTION_DAYS) if rental.stopped_at else None
+    ends_at, is_cluster = rental.subscription.ends_at, rental.order_line.offer.kind == "cluster"
+    days = settings.CLUSTER_RETENTION_DAYS if is_cluster else settings.EXPIRED_RETENTION_DAYS
+    return ends_at + timedelta(days=days) if ends_at else None
+
+
+class OneRental(OrganizationRequired, View):
+    """A view of one rental; another organization's is a 404."""
+
+    def rental(self, key: UUID) -> Rental:
+        return get_object_or_404(queries.of_organization(self.organization), key=key)
+
+
+class RentalDetail(OneRental):
+    """One rental: its steps, how to log in, its cards, its meter, what may be done with it."""
+
+    template = "rentals/detail.html"
+
+    def get(self, request: HttpRequest, key: UUID) -> HttpResponse:
+        rental = self.rental(key)
+        context = facts_of(rental, clock.now()) | {
+            "may_operate": can(self.membership, "operate"),
+            "said": request.GET.get("seen", rental.status) != rental.status,
+        }
+        return render(request, self.template, context)
+
+
+class RentalLive(RentalDetail):
+    """The part of the page that refreshes itself."""
+
+    template = "rentals/_live.html"
+
+
+def facts_of(rental: Rental, at: datetime) -> dict[str, Any]:
+    """Everything the page of a rental says, as of `at`."""
+    newest_first = rental.events.select_related("actor").order_by("-at", "-pk")[:EVENTS_SHOWN]
+    events = list(reversed(newest_first))
+    usage = metering.unbilled_and_open(rental=rental, at=at)
+    hourly = rental.subscription.term == "hour"
+    moving = rental.status in Rental.MOVING or rental.reason == "restarting"
+    return {
+        "rental": rental,
+        "members": rental.members.select_related("host"),
+        "steps": progress.steps(rental, events),
+        "timeline": progress.timeline(events),
+        "usage": [(one, Meter(one.meter).label) for one in usage],
+        "total": _total(rental, usage),
+        "prepaid": queries.prepaid(rental),
+        "burn": metering.burn(rental) or None,
+        "hourly": hourly,
+        "ends_at": _last_second(rental),
+        "kept_until": _kept_until(rental),
+        "ssh": ssh_command(rental) if rental.status == Status.RUNNING else "",
+        "trouble": reasons.explain(
+            status=rental.status,
+            reason=rental.reason,
+            failure=rental.failure,
+            hourly=hourly,
+            ever_ran=rental.running_at is not None,
+        ),
+        "is_demo": rental.pool.driver == "demo",
+        "moving": moving,
+        "pause": 0 if rental.status in actions.OVER else WHILE_MOVING if moving else WHILE_RESTING,
+        "may": {verb: rental.status in statuses for verb, statuses in MAY.items()},
+    }
+
+
+def ssh_command(rental: Rental) -> str:
+    """What to paste into a terminal; empty while the address is not known."""
+    if not rental.ssh_port:
+        return ""
+    return f"ssh -p {rental.ssh_port} {rental.ssh_user or 'root'}@{rental.ssh_host}"
+
+
+# --- questions before acting -----------------------------------------------------------------------------------------
+
+
+class Wish(OneRental):
+    """Ask with the consequences (GET), then do it (POST). Works without scripts."""
+
+    verb = "operate"
+    name: str
+
+    def get(self, request: HttpRequest, key: UUID) -> HttpResponse:
+        return self._page(self.rental(key))
+
+    def post(self, request: HttpRequest, key: UUID) -> HttpResponse:
+        rental = self.rental(key)
+        act = getattr(actions, f"request_{self.name}")
+        try:
+            act(rental_id=rental.pk, actor=request.user, at=clock.now())
+        except actions.RentalRefused as refusal:
+            return self._page(self.rental(key), refusal, status=409)
+        nudge(tasks.step, rental_id=rental.pk)
+        return redirect("rentals:detail", key)
+
+    def _page(self, rental: Rental, refusal: actions.RentalRefused | None = None, status: int = 200) -> HttpResponse:
+        at = clock.now()
+        context = {
+            "rental": rental,
+            "refusal": refusal,
+            "possible": rental.status in MAY[self.name],
+            "hourly": rental.subscription.term == "hour",
+            "ends_at": _last_second(rental),
+            "total": _total(rental, metering.unbilled_and_open(rental=rental, at=at)),
+            "prepaid": queries.prepaid(rental),
+            "retention_days": settings.STOPPED_RETENTION_DAYS,
+            "burn_minor": _per_hour(rental, Meter.CARD_HOUR),
+            "disk_hour": _rate(rental, Meter.DISK_GB_HOUR),
+            "disk_day_minor": _per_hour(rental, Meter.DISK_GB_HOUR, hours=24),
+        }
+        return render(self.request, f"rentals/{self.name}.html", context, status=status)
+
+
+def _rate(rental: Rental, meter: str):
+    quantity, rate = metering.terms_of(rental.subscription, meter)
+    return quantity * rate
+
+
+def _per_hour(rental: Rental, meter: str, hours: int = 1) -> int:
+    quantity, rate = metering.terms_of(rental.subscription, meter)
+    currency = rental.subscription.currency
+    return line_amount(
+        meter=meter, quantity=quantity, rate=rate, currency=currency, seconds=hours * SECONDS_PER_HOUR
+    ).minor
+
+
+class Stop(Wish):
+    name = "stop"
+
+
+class Start(Wish):
+    name = "start"
+
+
+class Terminate(Wish):
+    name = "terminate"
