@@ -32,9 +32,8 @@ def main() -> int:
         return 0
     command = ["apt-get", "install", "--yes", "--no-install-recommends", *packages, "fontconfig"]
     if os.geteuid() != 0 or not shutil.which("apt-get"):
-        print(
-            f"The browser tests need {' and '.join(packages)}. Install first: sudo {' '.join(command)}", file=sys.stderr
-        )
+        print(f"The browser tests need {' and '.join(packages)}.", file=sys.stderr)
+        print(f"Install first: sudo {' '.join(command)}", file=sys.stderr)
         return 1
     print(f"Installing {' and '.join(packages)} for the browser tests …", flush=True)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
