@@ -115,6 +115,11 @@ class QuoteLine(models.Model):
     def __str__(self):
         return f"{self.quote} #{self.position}"
 
+    @property
+    def cards(self) -> int:
+        """Cards of all units together; needs the offer loaded."""
+        return self.quantity * self.offer.cards_per_unit
+
 
 class QuoteEvent(models.Model):
     """Append-only: what happened to a quote, when and by whom."""

@@ -1,4 +1,18 @@
 """Addresses of orders."""
 
+from django.urls import path
+
+from orders.views.placed import CancelOrderView, OrderListView, OrderView
+from orders.views.placing import NewOrderView
+from orders.views.quotes import AcceptQuoteView, DeclineQuoteView, QuoteView
+
 app_name = "orders"
-urlpatterns: list = []
+urlpatterns = [
+    path("order/<slug:slug>/", NewOrderView.as_view(), name="new"),
+    path("console/orders/", OrderListView.as_view(), name="list"),
+    path("console/orders/<uuid:key>/", OrderView.as_view(), name="detail"),
+    path("console/orders/<uuid:key>/cancel/", CancelOrderView.as_view(), name="cancel"),
+    path("quotes/<str:token>/", QuoteView.as_view(), name="quote"),
+    path("quotes/<str:token>/accept/", AcceptQuoteView.as_view(), name="accept_quote"),
+    path("quotes/<str:token>/decline/", DeclineQuoteView.as_view(), name="decline_quote"),
+]

@@ -85,7 +85,7 @@ def place_order(
     """Order units of one offer at its current price, which must be the rate the buyer saw.
 
     Hourly: headroom is committed, the cards are taken and the order is confirmed. Month and year: the cards are held
-    until `hold_expires_at` and the order awaits its payment. `offer` comes with its GPU model and pool loaded.
+    until `hold_expires_at` and the order awaits its payment. `offer` comes with its GPU model, pool and region loaded.
 
     Idempotent: the same request key gives the first order back, also when two requests run at once. Raises a subclass
     of OrderRefused, after which nothing has changed.
@@ -117,7 +117,7 @@ def check_line(*, offer: Offer, image: Image, quantity: int, term: str, periods:
     """Whether a line can be sold at all; asks the database nothing. Raises OfferUnavailable or BadChoice."""
     if not offer.enabled or offer.quote_only or offer.kind not in SELLABLE_KINDS or offer.pool is None:
         raise OfferUnavailable
-    if offer.gpu_model is None or offer.pool.paused_reason:
+    if offer.gpu_model is None or offer.pool.paused_reason or not offer.region.enabled:
         raise OfferUnavailable
     if term not in Term.values:
         raise BadChoice("term", _("Choose hour, month or year."))

@@ -232,7 +232,7 @@ def accept_quote(*, quote_id: int, project: Project, ssh_keys: Sequence[SshKey],
 
 
 def _wishes(quote: Quote) -> list[Wish]:
-    lines = quote.lines.select_related("offer__gpu_model", "offer__pool", "image")
+    lines = quote.lines.select_related("offer__gpu_model", "offer__pool", "offer__region", "image")
     wishes = [
         Wish(line.offer, line.image, line.quantity, line.term, line.periods, line.rate, line.disk_rate)
         for line in lines

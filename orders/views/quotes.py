@@ -1,0 +1,164 @@
+"""A quote by its link: everybody who has the link may read it, the organization's people may answer it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.core.exceptions import PermissionDenied
+from django.db import transaction
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.generic import View
+
+from accounts.keys import KeyRefused
+from accounts.models import Membership
+from accounts.permissions import can
+from accounts.queries import email_is_verified
+from marketplace.lib import clock
+from marketplace.lib.nudge import nudge
+from orders import actions, pricing, queries
+from orders.forms import KeysForm
+from orders.models import Order, Quote, QuoteLine
+from orders.views.keys import chosen_keys, keys_and_projects, refuse_key
+from rentals.tasks import open_rentals
+
+
+class QuoteView(View):
+    """Reads a quote that has been sent. Drafts do not exist for anybody outside the desk."""
+
+    at: datetime
+    quote: Quote
+    membership: Membership | None
+
+    def dispatch(self, request: HttpRequest, *args: Any, token: str, **options: Any) -> HttpResponse:
+        self.at = clock.now()
+        self.quote = get_object_or_404(queries.sent_quotes(), token=token)
+        self.membership = self._membership()
+        response = super().dispatch(request, *args, **options)
+        # The address is the key to it: keep it out of shared caches and search engines.
+        response["Cache-Control"] = "private, no-store"
+        response["X-Robots-Tag"] = "noindex"
+        return response
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        return self.page(self.form() if self.may_answer else None)
+
+    def _membership(self) -> Membership | None:
+        """The reader's place in the quote's own organization, whichever one they are working in now."""
+        if not self.request.user.is_authenticated:
+            return None
+        return self.request.user.memberships.filter(organization=self.quote.organization).first()
+
+    @property
+    def is_open(self) -> bool:
+        return self.quote.status == Quote.Status.SENT and self.quote.valid_until > self.at
+
+    @property
+    def may_answer(self) -> bool:
+        return self.is_open and can(self.membership, "order")
+
+    def form(self, data: Any = None) -> KeysForm:
+        keys, projects = keys_and_projects(self.quote.organization)
+        return KeysForm(data, keys=keys, projects=projects)
+
+    def page(self, form: KeysForm | None, *, refusal: Exception | None = None, status: int = 200) -> HttpResponse:
+        lines = self.quote.lines.all()
+        total_minor = sum(line.amount_minor for line in lines)
+        listed = [amount_of(line, line.list_rate, self.quote.currency) for line in lines]
+        tax_percent = Decimal(settings.TAX_PERCENT)
+        context = {
+            "quote": self.quote,
+            "state": Quote.Status.EXPIRED if self._has_run_out() else Quote.Status(self.quote.status),
+            "lines": zip(lines, listed, strict=True),
+            "total_minor": total_minor,
+            "listed_minor": sum(listed),
+            "discount_minor": total_minor - sum(listed),
+            "tax_minor": sum(pricing.tax_within(line.amount_minor, tax_percent) for line in lines),
+            "tax_percent": tax_percent,
+            "hourly": any(line.term == "hour" for line in lines),
+            "form": form,
+            "refusal": refusal,
+            "is_open": self.is_open,
+            "membership": self.membership,
+            "email_verified": form is None or email_is_verified(self.request.user),
+            "hold_minutes": settings.ORDER_HOLD_MINUTES,
+            "headroom_hours": settings.HEADROOM_HOURS,
+        }
+        return render(self.request, "orders/quote.html", context, status=status)
+
+    def _has_run_out(self) -> bool:
+        return self.quote.status == Quote.Status.SENT and not self.is_open
+
+
+def amount_of(line: QuoteLine, rate: Decimal, currency: str) -> int:
+    """A quote line's amount in advance at a given rate per card, in minor units."""
+    cards = line.quantity * line.offer.cards_per_unit
+    return pricing.advance_amount(term=line.term, cards=cards, rate=rate, currency=currency, periods=line.periods).minor
+
+
+class AnswerQuoteView(QuoteView):
+    """What accepting and declining share: signed in, a member of the quote's organization, allowed to order."""
+
+    http_method_names = ["post", "options"]
+
+    def post(self, request: HttpRequest) -> HttpResponse:
+        if not request.user.is_authenticated:
+            return redirect(f"{reverse(settings.LOGIN_URL)}?next={reverse('orders:quote', args=[self.quote.token])}")
+        if self.membership is None:
+            raise Http404
+        if not can(self.membership, "order"):
+            raise PermissionDenied
+        return self.answer()
+
+    def answer(self) -> HttpResponse:
+        raise NotImplementedError
+
+
+class AcceptQuoteView(AnswerQuoteView):
+    def answer(self) -> HttpResponse:
+        form = self.form(self.request.POST)
+        if self.quote.order:
+            return redirect("orders:detail", self.quote.order.key)
+        if not form.is_valid():
+            return self.page(form, status=422)
+        try:
+            order = self._accepted(form)
+        except KeyRefused as refusal:
+            self.quote.refresh_from_db(fields=["order"])
+            if self.quote.order:  # the second of a double click found the first one's key
+                return redirect("orders:detail", self.quote.order.key)
+            refuse_key(form, refusal)
+            return self.page(form, status=422)
+        except (actions.OrderRefused, actions.QuoteRefused) as refusal:
+            return self.page(form if self.may_answer else None, refusal=refusal, status=409)
+        return redirect("orders:detail", order.key)
+
+    def _accepted(self, form: KeysForm) -> Order:
+        with transaction.atomic():
+            order = actions.accept_quote(
+                quote_id=self.quote.pk,
+                project=form.chosen_project,
+                ssh_keys=chosen_keys(form, self.request, self.quote.organization, self.at),
+                actor=self.request.user,
+                at=self.at,
+            )
+        if order.status == Order.Status.CONFIRMED:
+            nudge(open_rentals)
+        return order
+
+
+class DeclineQuoteView(AnswerQuoteView):
+    def answer(self) -> HttpResponse:
+        try:
+            actions.decline_quote(quote_id=self.quote.pk, actor=self.request.user, at=self.at)
+        except actions.QuoteRefused as refusal:
+            messages.error(self.request, str(refusal))
+        else:
+            messages.success(self.request, _("You declined this quote."))
+        return redirect("orders:quote", self.quote.token)
