@@ -246,6 +246,12 @@ class Reservation(models.Model):
         return f"{self.pool} · {self.cards}"
 
 
+class OfferQuerySet(models.QuerySet):
+    def on_sale(self):
+        """Offers that visitors may see: switched on, in a region that is."""
+        return self.filter(enabled=True, region__enabled=True)
+
+
 @pghistory.track()
 class Offer(models.Model):
     """Something with a price: `cards_per_unit` cards of one host, rented as one machine."""
@@ -299,6 +305,8 @@ class Offer(models.Model):
     quote_only = models.BooleanField(_("on quote only"), default=False)
     enabled = models.BooleanField(_("enabled"), default=True)
 
+    objects = OfferQuerySet.as_manager()
+
     class Meta:
         verbose_name = _("offer")
         verbose_name_plural = _("offers")
@@ -323,6 +331,12 @@ class Offer(models.Model):
         return f"{self.gpu_model.name} × {self.cards_per_unit}"
 
 
+class PriceQuerySet(models.QuerySet):
+    def in_force(self, at):
+        """Prices whose `[valid_from, valid_to)` holds the instant."""
+        return self.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=at), valid_from__lte=at)
+
+
 @pghistory.track()
 class Price(models.Model):
     """A rate for one meter of an offer in one currency over `[valid_from, valid_to)`, tax included for CNY.
@@ -345,6 +359,8 @@ class Price(models.Model):
     rate = models.DecimalField(_("rate"), max_digits=20, decimal_places=10)
     valid_from = models.DateTimeField(_("valid from"))
     valid_to = models.DateTimeField(_("valid to"), null=True, blank=True)
+
+    objects = PriceQuerySet.as_manager()
 
     class Meta:
         verbose_name = _("price")

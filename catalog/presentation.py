@@ -1,0 +1,205 @@
+"""Offers as a page shows them.
+
+Rendering is what a list page costs, so its pieces are kept in the process, keyed by every value they show: equal values
+make the equal piece, so nothing can be stale and nothing needs a lifetime.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from decimal import ROUND_HALF_UP, Decimal
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+
+from catalog.models import GpuModel, Offer, Price, Source
+from catalog.queries import OfferRow, Stock
+from catalog.texts import in_language
+
+# Prices of a month and an hour are compared by this many hours (8760 / 12); a month's term is a calendar month.
+HOURS_IN_MONTH = 730
+
+TERM_LABELS = {"hour": gettext_lazy("Hourly"), "month": gettext_lazy("Monthly"), "year": gettext_lazy("Yearly")}
+TERM_METERS = {"hour": Price.Meter.CARD_HOUR, "month": Price.Meter.MONTH, "year": Price.Meter.YEAR}
+_TERM_HOURS = {"hour": 1, "month": HOURS_IN_MONTH, "year": 12 * HOURS_IN_MONTH}
+
+ISOLATION_MEANS = {
+    Offer.Isolation.CONTAINER: gettext_lazy(
+        "Your machine is a container of its own with root inside and whole cards; no card is shared or sliced. "
+        "The kernel and the driver belong to the host, so kernel modules cannot be loaded."
+    ),
+    Offer.Isolation.VM: gettext_lazy(
+        "Your machine is a virtual machine with a kernel of its own; whole cards are passed through to it."
+    ),
+    Offer.Isolation.BARE_METAL: gettext_lazy(
+        "The whole server is yours, without a layer of ours below your operating system."
+    ),
+}
+
+# Which figures the detail page shows, in order, with their units.
+_FIGURES = (
+    ("architecture", ""),
+    ("memory_gb", "GB"),
+    ("memory_type", ""),
+    ("memory_bandwidth_gbps", "GB/s"),
+    ("bf16_tflops", "TFLOPS"),
+    ("measured_bf16_tflops", "TFLOPS"),
+    ("fp16_tflops", "TFLOPS"),
+    ("tf32_tflops", "TFLOPS"),
+    ("fp32_tflops", "TFLOPS"),
+    ("fp64_tflops", "TFLOPS"),
+    ("fp8_tflops", "TFLOPS"),
+    ("fp4_tflops", "TFLOPS"),
+    ("int8_tops", "TOPS"),
+    ("interconnect_type", ""),
+    ("interconnect_gbps", "GB/s"),
+    ("host_bus", ""),
+    ("host_bus_gbps", "GB/s"),
+    ("tdp_watts", "W"),
+    ("form_factor", ""),
+    ("max_gpus_per_node", ""),
+    ("release_year", ""),
+    ("software_stack", ""),
+)
+
+
+class TermPrice(NamedTuple):
+    """One term's rate per card and per unit, and what it saves against paying by the hour all the time."""
+
+    term: str
+    label: str
+    per_card: Decimal
+    per_unit: Decimal
+    per_card_hour: Decimal
+    saving_percent: Decimal | None
+
+
+class Figure(NamedTuple):
+    label: str
+    value: Any
+    unit: str
+    doubt: str
+    sources: list[int]
+
+
+class NumberedSource(NamedTuple):
+    number: int
+    url: str
+    what: str
+    grade: str
+
+
+# --- pieces of the list ----------------------------------------------------------------------------------------------
+@lru_cache(maxsize=4096)
+def offer_row(row: OfferRow, language: str, currency: str, term: str) -> SafeString:
+    """One offer as a row of the list's table; `term` is the price that stands out."""
+    doubts = json.loads(row.doubts)
+    whole = doubts.get("*", "")
+
+    def doubt(field: str, value: Any) -> str:
+        return in_language(doubts.get(field) or whole) if value is not None else ""
+
+    return _render(
+        "catalog/_row.html",
+        row=row,
+        region=row.region_zh if language.startswith("zh") else row.region_en,
+        currency=currency,
+        term=term,
+        fabric=fabric_name(row.fabric),
+        fabric_doubt=fabric_doubt(row.fabric_basis) if row.fabric and not row.fabric_tested else "",
+        memory_doubt=doubt("memory_gb", row.memory_gb),
+        bandwidth_doubt=doubt("memory_bandwidth_gbps", row.bandwidth_gbps),
+        bf16_doubt=doubt("bf16_tflops", row.bf16_tflops),
+        link_doubt=doubt("interconnect_gbps", row.link_gbps),
+        free=free_count(row.id, Stock(row.free_cards, row.free_units, row.quote_only), language),
+    )
+
+
+@lru_cache(maxsize=8192)
+def free_count(offer_id: int, stock: Stock, language: str, swap: bool = False) -> SafeString:
+    """What is free of an offer; `swap` marks the piece for HTMX to put in the place of the one with its id."""
+    return _render("catalog/_free.html", id=offer_id, stock=stock, swap=swap)
+
+
+def fabric_name(fabric: str) -> str:
+    return str(Offer.Fabric(fabric).label) if fabric else ""
+
+
+def fabric_doubt(basis: str) -> str:
+    """Why the fabric's figure is no measurement."""
+    if not basis:
+        return _("No acceptance test is recorded yet.")
+    return _("Design value (%(basis)s); no acceptance test is recorded yet.") % {"basis": in_language(basis)}
+
+
+# --- pieces of the detail page ---------------------------------------------------------------------------------------
+def term_prices(offer: Offer, prices: Mapping[str, Price]) -> list[TermPrice]:
+    """Every term that has a price, shortest first."""
+    hourly = prices.get(Price.Meter.CARD_HOUR)
+    shown = []
+    for term, meter in TERM_METERS.items():
+        if meter in prices:
+            rate = prices[meter].rate
+            per_hour = (rate / _TERM_HOURS[term]).quantize(Decimal("0.01"), ROUND_HALF_UP)
+            saving = None
+            if hourly and hourly.rate and term != "hour":
+                saving = ((1 - rate / (hourly.rate * _TERM_HOURS[term])) * 100).quantize(Decimal("0.1"), ROUND_HALF_UP)
+            shown.append(TermPrice(term, str(TERM_LABELS[term]), rate, rate * offer.cards_per_unit, per_hour, saving))
+    return shown
+
+
+def numbered_sources(gpu_model: GpuModel) -> dict[str, NumberedSource]:
+    """The sources that this model's figures name, numbered in the order in which the page meets them: one query."""
+    order: dict[str, None] = {}
+    for name, _unit in _FIGURES:
+        order.update(dict.fromkeys(gpu_model.sources.get(name, ())))
+    found = {source.key: source for source in Source.objects.filter(key__in=order)}
+    return {
+        key: NumberedSource(number, found[key].url, in_language(found[key].what), in_language(found[key].grade))
+        for number, key in enumerate((key for key in order if key in found), start=1)
+    }
+
+
+def figures(gpu_model: GpuModel, sources: Mapping[str, NumberedSource]) -> list[Figure]:
+    """Every figure of the model with its doubt and the numbers of its sources; None where nothing is published."""
+    return [
+        Figure(
+            label=str(GpuModel._meta.get_field(name).verbose_name),
+            value=getattr(gpu_model, name),
+            unit=unit,
+            doubt=in_language(gpu_model.uncertain.get(name, "")),
+            sources=[sources[key].number for key in gpu_model.sources.get(name, ()) if key in sources],
+        )
+        for name, unit in _FIGURES
+    ]
+
+
+def machine(offer: Offer) -> list[tuple[str, Any, str, str]]:
+    """What a unit of the offer is made of: label, value, unit, doubt."""
+    tested = offer.fabric_tested_on is not None
+    return [
+        (_("Cards"), offer.cards_per_unit, "", ""),
+        (_("vCPUs"), offer.vcpus, "", ""),
+        (_("RAM"), offer.memory_gb, "GB", ""),
+        (_("NVMe disk"), offer.disk_gb, "GB", ""),
+        (_("Network between hosts"), fabric_name(offer.fabric) or None, "", ""),
+        (
+            _("Network per card"),
+            offer.fabric_gbps,
+            "Gb/s",
+            fabric_doubt(offer.fabric_basis) if offer.fabric and not tested else "",
+        ),
+        (_("Network test report"), offer.fabric_report or None, "", ""),
+        (_("Cooling"), offer.get_cooling_display(), "", ""),
+        (_("Availability promised"), offer.sla_percent, "%", ""),
+        (_("Response time"), offer.response_minutes, "min", ""),
+    ]
+
+
+def _render(template: str, **context: Any) -> SafeString:
+    return mark_safe(render_to_string(template, context))  # noqa: S308 - the template escapes

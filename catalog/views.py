@@ -1,0 +1,130 @@
+"""The catalogue's pages: what is on sale, what is free of it now, and one offer in full."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from django.core.paginator import Page, Paginator
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, QueryDict
+from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from catalog import presentation, queries
+from catalog.forms import OfferFilterForm
+from catalog.models import Offer, Price
+from catalog.queries import PAGE_SIZE, TERMS, Facets, OfferFilter, Stock
+from catalog.texts import in_language
+from marketplace.lib import clock, visitor
+
+# More than a page ever shows; a longer list of ids is cut.
+MOST_COUNTS = 100
+
+
+@require_safe
+def offer_list(request: HttpRequest) -> HttpResponse:
+    """What is on sale. The address carries every filter, so a view of the list can be kept and shared."""
+    currency, language = visitor.currency_of(request), get_language() or ""
+    facets = queries.facets()
+    form = OfferFilterForm(request.GET, facets) if request.GET else None
+    wanted = form.wanted() if form else OfferFilter()
+    number = _page_number(request)
+    found = queries.offers(wanted, currency=currency, at=clock.now(), page=number)
+    if not found.rows and number > 1:
+        raise Http404
+    context = {
+        "rows": [presentation.offer_row(row, language, currency, wanted.term) for row in found.rows],
+        "total": found.total,
+        "page": _page(found.total, number),
+        "filters": _filters(facets, request.GET.urlencode(), language),
+        "terms": [(label, _address(request, term), term == wanted.term) for term, label in _terms()],
+        "ids": ",".join([str(row.id) for row in found.rows]),
+        "term": wanted.term,
+    }
+    return render(request, "catalog/list.html", context)
+
+
+@never_cache
+@require_safe
+def offer_counts(request: HttpRequest) -> HttpResponse:
+    """The free counts of the asked offers, as fragments that HTMX puts in their places."""
+    try:
+        ids = [int(part) for part in request.GET.get("offers", "").split(",") if part][:MOST_COUNTS]
+    except ValueError:
+        return HttpResponseBadRequest(_("Unknown offer."), content_type="text/plain; charset=utf-8")
+    language = get_language() or ""
+    counts = queries.stock(ids)
+    return HttpResponse(
+        "".join(presentation.free_count(offer, stock, language, swap=True) for offer, stock in counts.items())
+    )
+
+
+@require_safe
+def offer_detail(request: HttpRequest, slug: str) -> HttpResponse:
+    """One offer: every sourced figure, every price, what is free, and its other sizes and regions."""
+    currency, language, at = visitor.currency_of(request), get_language() or "", clock.now()
+    offer = (
+        Offer.objects.on_sale().filter(slug=slug, gpu_model__isnull=False).select_related("gpu_model", "region").first()
+    )
+    if offer is None:
+        raise Http404
+    prices = queries.current_prices(offer.pk, currency, at)[offer.pk]
+    rows = queries.offer_rows(currency=currency, at=at, gpu_model_id=offer.gpu_model_id)
+    own = next(row for row in rows if row.id == offer.pk)
+    sources = presentation.numbered_sources(offer.gpu_model)
+    term = request.GET.get("term", "")
+    context = {
+        "offer": offer,
+        "gpu": offer.gpu_model,
+        "currency": currency,
+        "term": term if term in TERMS else "hour",
+        "free": presentation.free_count(offer.pk, Stock(own.free_cards, own.free_units, own.quote_only), language),
+        "sold_out": not own.quote_only and not own.free_units,
+        "terms": presentation.term_prices(offer, prices),
+        "disk": prices.get(Price.Meter.DISK_GB_HOUR),
+        "machine": presentation.machine(offer),
+        "figures": presentation.figures(offer.gpu_model, sources),
+        "doubt": in_language(offer.gpu_model.uncertain.get("*", "")),
+        "notes": in_language(offer.gpu_model.notes),
+        "sources": sources.values(),
+        "siblings": [presentation.offer_row(row, language, currency, "hour") for row in rows if row.id != offer.pk],
+        "isolation": presentation.ISOLATION_MEANS[Offer.Isolation(offer.isolation)],
+        "hours_in_month": presentation.HOURS_IN_MONTH,
+    }
+    return render(request, "catalog/offer.html", context)
+
+
+@lru_cache(maxsize=512)
+def _filters(facets: Facets, query: str, language: str) -> SafeString:
+    """The filter form, kept by everything it shows: the choices, the address and the language."""
+    data = QueryDict(query)
+    form = OfferFilterForm(data or None, facets)
+    narrowed = sum(1 for name in form.fields if name not in {"sort", "term"} and data.get(name))
+    html = render_to_string("catalog/_filters.html", {"form": form, "narrowed": narrowed, "term": data.get("term")})
+    return mark_safe(html)  # noqa: S308 - the template escapes
+
+
+def _page_number(request: HttpRequest) -> int:
+    """Page one for anything that is no page number."""
+    text = request.GET.get("page", "")
+    return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 6 else 1
+
+
+def _page(total: int, number: int) -> Page | None:
+    return Paginator(range(total), PAGE_SIZE).get_page(number) if total > PAGE_SIZE else None
+
+
+def _terms() -> list[tuple[str, str]]:
+    return [(term, str(label)) for term, label in presentation.TERM_LABELS.items()]
+
+
+def _address(request: HttpRequest, term: str) -> str:
+    """This list under another term, from its first page."""
+    query = request.GET.copy()
+    query["term"] = term
+    query.pop("page", None)
+    return f"?{query.urlencode()}"
