@@ -1,6 +1,8 @@
 """Money owed and paid: billing accounts, gapless numbers, invoices with their lines, payments, Stripe's events."""
 
 import uuid
+from datetime import datetime, timedelta
+from typing import ClassVar
 
 import pgtrigger
 from django.db import models
@@ -8,6 +10,7 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import CURRENCY_CHOICES, Organization, User
+from marketplace.lib import clock
 from orders.models import Order, OrderLine, Subscription, transition_trigger
 from rentals.models import UsageWindow
 
@@ -71,6 +74,7 @@ class Invoice(models.Model):
         UNCOLLECTIBLE = "uncollectible", _("Uncollectible")
 
     NEXT = INVOICE_MOVES
+    UNPAID: ClassVar[tuple[str, ...]] = (Status.ISSUED, Status.PUSHING, Status.OPEN, Status.UNCOLLECTIBLE)
 
     class Collection(models.TextChoices):
         STRIPE = "stripe", "Stripe"
@@ -146,7 +150,9 @@ class Invoice(models.Model):
             ),
         ]
         indexes = [
-            models.Index(fields=["next_push_at"], condition=Q(status__in=["issued", "pushing"]), name="invoice_push_due"),
+            models.Index(
+                fields=["next_push_at"], condition=Q(status__in=["issued", "pushing"]), name="invoice_push_due"
+            ),
             models.Index(fields=["next_check_at"], condition=Q(status="open"), name="invoice_check_due"),
             models.Index(fields=["organization", "-drafted_at"], name="invoice_by_organization"),
         ]
@@ -187,6 +193,23 @@ class Invoice(models.Model):
     @property
     def outstanding_minor(self) -> int:
         return max(self.total_minor - self.paid_minor, 0)
+
+    @property
+    def is_unpaid(self) -> bool:
+        """Whether somebody still has to pay it."""
+        return self.status in self.UNPAID
+
+    @property
+    def last_moment(self) -> datetime | None:
+        """The last second of a usage invoice's half-open period, as people read it."""
+        return self.period_end - timedelta(seconds=1) if self.period_end else None
+
+    @property
+    def month(self) -> str:
+        """The calendar month of a usage invoice (2026-11), in the organization's zone; needs the organization loaded."""
+        if self.period_start is None:
+            return ""
+        return f"{clock.local_date(self.period_start, self.organization.zone):%Y-%m}"
 
 
 LINE_METERS = [
@@ -267,6 +290,11 @@ class InvoiceLine(models.Model):
 
     def __str__(self):
         return f"{self.invoice_id} #{self.position}"
+
+    @property
+    def last_moment(self) -> datetime | None:
+        """Periods are half-open; people read the last second that belongs to them."""
+        return self.period_end - timedelta(seconds=1) if self.period_end else None
 
 
 class BilledWindow(models.Model):

@@ -164,6 +164,13 @@ if env.boolean("BEHIND_TLS_PROXY", False):
     SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 X_FRAME_OPTIONS = "DENY"
 
+STRIPE_API_BASE = env.text("STRIPE_API_BASE", "https://api.stripe.com")
+# Where invoices are paid. Paying is a form whose answer redirects there, which browsers hold against form-action.
+STRIPE_HOSTED_ORIGINS = env.words(
+    "STRIPE_HOSTED_ORIGINS",
+    "https://invoice.stripe.com" if STRIPE_API_BASE == "https://api.stripe.com" else STRIPE_API_BASE.rstrip("/"),
+)
+
 CONTENT_SECURITY_POLICY = {
     "DIRECTIVES": {
         "default-src": [NONE],
@@ -173,7 +180,7 @@ CONTENT_SECURITY_POLICY = {
         "font-src": [SELF],
         "connect-src": [SELF],
         "manifest-src": [SELF],
-        "form-action": [SELF],
+        "form-action": [SELF, *STRIPE_HOSTED_ORIGINS],
         "base-uri": [NONE],
         "frame-ancestors": [NONE],
     }
@@ -224,7 +231,6 @@ DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "GPU Cloud <noreply@localhos
 
 # --- payments --------------------------------------------------------------------------------------------------------
 STRIPE_API_KEY = env.secret("STRIPE_API_KEY", "sk_test_sandbox" if DEBUG else "")
-STRIPE_API_BASE = env.text("STRIPE_API_BASE", "https://api.stripe.com")
 STRIPE_WEBHOOK_SECRET = env.secret("STRIPE_WEBHOOK_SECRET", "whsec_sandbox" if DEBUG else "")
 # Seconds one call to Stripe may take; a longer one counts as unknown and is looked up before it is repeated.
 STRIPE_TIMEOUT = env.integer("STRIPE_TIMEOUT", 20, minimum=1)

@@ -12,8 +12,6 @@ from marketplace.lib.money import exponent
 
 logger = logging.getLogger(__name__)
 
-UNPAID = (Invoice.Status.ISSUED, Invoice.Status.PUSHING, Invoice.Status.OPEN, Invoice.Status.UNCOLLECTIBLE)
-
 # One rounding for each subscription and meter, as its invoice line will have; closed windows and the open meter together.
 _UNBILLED = """
     WITH used AS (
@@ -50,7 +48,7 @@ def unbilled_minor(*, organization: Organization, at: datetime) -> int:
 
 def owed_minor(*, organization: Organization) -> int:
     """Outstanding on issued usage invoices. Prepaid orders are not counted: nothing was used yet."""
-    unpaid = Invoice.objects.filter(organization=organization, kind=Invoice.Kind.USAGE, status__in=UNPAID)
+    unpaid = Invoice.objects.filter(organization=organization, kind=Invoice.Kind.USAGE, status__in=Invoice.UNPAID)
     return sum(invoice.outstanding_minor for invoice in unpaid.only("total_minor", "paid_minor"))
 
 
@@ -61,8 +59,10 @@ def refresh_credit(*, organization_id: int, at: datetime) -> int:
     Returns the amount spent in minor units. The line's row lock comes first, so that figures read later are never
     overwritten by older ones.
     """
-    line = CreditLine.objects.select_for_update(of=("self",)).select_related("organization").get(
-        organization_id=organization_id
+    line = (
+        CreditLine.objects.select_for_update(of=("self",))
+        .select_related("organization")
+        .get(organization_id=organization_id)
     )
     spent = owed_minor(organization=line.organization) + unbilled_minor(organization=line.organization, at=at)
     accounts_actions.set_available(organization_id=organization_id, spent_minor=max(spent, 0), at=at)

@@ -86,7 +86,9 @@ def draft_order_invoice(*, order: Order, at: datetime) -> Invoice | None:
 
 def _prepaid_lines(order: Order) -> Sequence[OrderLine]:
     return list(
-        order.lines.exclude(term=Term.HOUR).select_related("offer__gpu_model", "offer__region", "order__project").order_by("pk")
+        order.lines.exclude(term=Term.HOUR)
+        .select_related("offer__gpu_model", "offer__region", "order__project")
+        .order_by("pk")
     )
 
 

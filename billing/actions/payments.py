@@ -15,9 +15,6 @@ from orders.models import Order
 
 logger = logging.getLogger(__name__)
 
-# A payment covers an invoice in these states; in any other it is kept and flagged.
-PAYABLE = (Invoice.Status.ISSUED, Invoice.Status.PUSHING, Invoice.Status.OPEN, Invoice.Status.UNCOLLECTIBLE)
-
 
 class PaymentRefused(Exception):
     """Nothing was recorded; `message` says why."""
@@ -85,9 +82,7 @@ def _expect_sane(invoice: Invoice, reference: str, amount_minor: int, currency: 
     if amount_minor <= 0:
         raise PaymentRefused("amount_not_positive", _("The amount must be more than zero."))
     if currency != invoice.currency:
-        raise PaymentRefused(
-            "currency_differs", _("The invoice is in %(currency)s.") % {"currency": invoice.currency}
-        )
+        raise PaymentRefused("currency_differs", _("The invoice is in %(currency)s.") % {"currency": invoice.currency})
 
 
 def _expect_same(payment: Payment, invoice: Invoice, amount_minor: int, currency: str) -> None:
@@ -102,7 +97,7 @@ def _expect_same(payment: Payment, invoice: Invoice, amount_minor: int, currency
 
 def _settle(invoice: Invoice, payment: Payment, *, at: datetime, actor: User | None) -> None:
     amount = format_minor(payment.amount_minor, payment.currency)
-    if invoice.status not in PAYABLE:
+    if not invoice.is_unpaid:
         _flag(invoice, f"{amount} ({payment.reference}) came for an invoice that is {invoice.status}", at, actor)
         return
     if invoice.paid_minor < invoice.total_minor:

@@ -7,6 +7,7 @@ between transactions. Killed at any point, repeated or run twice at once, Stripe
 import logging
 import math
 from collections.abc import Iterable
+from contextlib import nullcontext
 from datetime import datetime, timedelta
 from decimal import Decimal
 
@@ -31,6 +32,8 @@ FIRST_PAUSE = timedelta(seconds=30)
 LONGEST_PAUSE = timedelta(hours=1)
 FIRST_CHECK = timedelta(minutes=10)
 DAY = timedelta(days=1)
+# What one call to Stripe may take while somebody waits for the page.
+PAGE_SECONDS = 6
 # Stripe takes 500 characters.
 DESCRIPTION = 500
 TAX_NAME = "增值税 VAT"
@@ -58,7 +61,8 @@ def push(*, invoice_id: int, at: datetime, impatient: bool = False) -> Invoice:
     if invoice is None:
         return Invoice.objects.get(pk=invoice_id)
     try:
-        theirs = _bring(invoice)
+        with stripe_gateway.hurried(PAGE_SECONDS) if impatient else nullcontext():
+            theirs = _bring(invoice)
     except stripe_gateway.GatewayError as problem:
         return _give_up(invoice, problem, at)
     return _finish(invoice, theirs, at)
@@ -119,11 +123,9 @@ def take_lease(invoice: Invoice, at: datetime) -> None:
 # --- the network ---------------------------------------------------------------------------------------------------------
 def _bring(invoice: Invoice) -> StripeInvoice:
     """Everything said to Stripe. Any attempt but the first looks up what exists first, so a key's age never matters."""
-    draft = _draft(invoice, customer=ensure_customer(invoice.account))
-    theirs = stripe_gateway.push_invoice(
-        draft, stripe_id=invoice.stripe_invoice_id, look_up=invoice.push_attempts > 1
-    )
-    if theirs.status == "void" or theirs.status == "uncollectible":
+    draft = _draft(invoice, customer=ensure_customer(invoice.account, version=invoice.push_version))
+    theirs = stripe_gateway.push_invoice(draft, stripe_id=invoice.stripe_invoice_id, look_up=invoice.push_attempts > 1)
+    if theirs.status in {"void", "uncollectible"}:
         raise stripe_gateway.Refused(f"{theirs.id} is {theirs.status} at Stripe", reason="taken_back")
     if invoice.kind == Invoice.Kind.USAGE and theirs.status == "open":
         _mail(invoice, theirs)
@@ -138,12 +140,14 @@ def _mail(invoice: Invoice, theirs: StripeInvoice) -> None:
         logger.warning("invoice %s was not mailed: %s", invoice, problem)
 
 
-def ensure_customer(account: BillingAccount) -> str:
+def ensure_customer(account: BillingAccount, *, version: int) -> str:
     """The account's Stripe customer, made on first use and remembered."""
     if account.stripe_customer_id:
         return account.stripe_customer_id
     organization = account.organization
-    found = stripe_gateway.ensure_customer(key=str(organization.key), name=organization.name, email=account.email)
+    found = stripe_gateway.ensure_customer(
+        key=str(organization.key), name=organization.name, email=account.email, version=version
+    )
     BillingAccount.objects.filter(pk=account.pk, stripe_customer_id="").update(stripe_customer_id=found)
     account.refresh_from_db(fields=["stripe_customer_id"])
     return account.stripe_customer_id
@@ -151,7 +155,7 @@ def ensure_customer(account: BillingAccount) -> str:
 
 def _draft(invoice: Invoice, *, customer: str) -> InvoiceDraft:
     lines = list(invoice.lines.select_related("order_line").order_by("position"))
-    rates = _tax_rates(line.tax_percent for line in lines)
+    rates = _tax_rates((line.tax_percent for line in lines), version=invoice.push_version)
     language = "zh-hans" if invoice.currency == "CNY" else "en"
     with translation.override(language):
         pushed = tuple(_line(invoice, charge, rates) for charge in _charges(invoice, lines))
@@ -184,10 +188,10 @@ def _line(invoice: Invoice, charge: Charge, rates: dict[Decimal, str]) -> LineDr
     )
 
 
-def _tax_rates(percents: Iterable[Decimal]) -> dict[Decimal, str]:
+def _tax_rates(percents: Iterable[Decimal], *, version: int) -> dict[Decimal, str]:
     return {
         percent: stripe_gateway.ensure_tax_rate(
-            percent=percent, inclusive=True, country=TAX_COUNTRY, display_name=TAX_NAME
+            percent=percent, inclusive=True, country=TAX_COUNTRY, display_name=TAX_NAME, version=version
         )
         for percent in sorted(set(percents))
     }

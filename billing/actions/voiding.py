@@ -78,9 +78,7 @@ def _at_stripe(invoice: Invoice) -> stripe_gateway.StripeInvoice | None:
 def _void_there(invoice: Invoice, theirs: stripe_gateway.StripeInvoice) -> stripe_gateway.StripeInvoice:
     """Void it; where Stripe refuses, its state now says whether it was paid a moment ago."""
     try:
-        return stripe_gateway.void_invoice(
-            invoice_id=theirs.id, invoice_uuid=invoice.key, version=invoice.push_version
-        )
+        return stripe_gateway.void_invoice(invoice_id=theirs.id, invoice_uuid=invoice.key, version=invoice.push_version)
     except stripe_gateway.Refused:
         seen = stripe_gateway.retrieve_invoice(invoice_id=theirs.id)
         if seen.status not in {"paid", "void"}:

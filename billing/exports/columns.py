@@ -167,9 +167,8 @@ COLUMNS: tuple[Column, ...] = (
 def lines_of(invoices: QuerySet[Invoice]) -> QuerySet[InvoiceLine]:
     """The lines of these invoices, by invoice number and position. A draft is no document yet and is left out."""
     wanted = invoices.order_by().values("pk")
-    return (
-        InvoiceLine.objects.filter(invoice__in=wanted, invoice__number__isnull=False)
-        .order_by("invoice__issued_at", "invoice__number", "position")
+    return InvoiceLine.objects.filter(invoice__in=wanted, invoice__number__isnull=False).order_by(
+        "invoice__issued_at", "invoice__number", "position"
     )
 
 

@@ -25,11 +25,19 @@ _DIGITS = r"'^([0-9]{12,}|0[0-9]+)$'"
 
 
 def invoice_lines_csv(invoices: QuerySet[Invoice]) -> Iterator[bytes]:
-    """The lines of these invoices as CSV in the active language, in chunks. One statement: one moment of the books."""
-    with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as file:
-        file.write(_header())
-        _copy(rows(invoices, wrap=_guarded), file)
-        file.seek(0)
+    """The lines of these invoices as CSV in the active language, in chunks. One statement: one moment of the books.
+
+    The work is done before the first chunk is asked for, so an error is an error page and not half a file.
+    """
+    file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed by the reader below
+    file.write(_header())
+    _copy(rows(invoices, wrap=_guarded), file)
+    file.seek(0)
+    return _chunks(file)
+
+
+def _chunks(file: Any) -> Iterator[bytes]:
+    with file:
         while chunk := file.read(CHUNK):
             yield chunk
 

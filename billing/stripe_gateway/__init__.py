@@ -8,6 +8,7 @@ the single steps whose first attempt is older than `KEY_TRUSTED_FOR`.
 
 from datetime import timedelta
 
+from .client import hurried
 from .customers import ensure_customer, ensure_tax_rate
 from .errors import (
     Ambiguous,
@@ -70,6 +71,7 @@ __all__ = [
     "ensure_tax_rate",
     "finalize",
     "find_invoice",
+    "hurried",
     "list_invoices",
     "list_lines",
     "list_payments",

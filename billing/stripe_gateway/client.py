@@ -8,6 +8,7 @@ import os
 import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -31,16 +32,32 @@ if _bundle and os.path.exists(_bundle):
     stripe.ca_bundle_path = _bundle
 
 
+_hurry: ContextVar[int | None] = ContextVar("stripe_hurry", default=None)
+
+
+@contextmanager
+def hurried(seconds: int) -> Iterator[None]:
+    """Somebody waits in front of a page: inside, each call may take so many seconds and is not retried by itself."""
+    token = _hurry.set(seconds)
+    try:
+        yield
+    finally:
+        _hurry.reset(token)
+
+
 def services() -> Any:
     """The SDK's services. Typed as Any: the SDK's parameter types say `str` where our values are checked by Stripe."""
     key = settings.STRIPE_API_KEY
     if not key:
         raise AuthFailed("STRIPE_API_KEY is not set")
-    return _client(key, settings.STRIPE_API_BASE.rstrip("/"), settings.STRIPE_TIMEOUT, os.getpid()).v1
+    seconds = _hurry.get()
+    timeout = settings.STRIPE_TIMEOUT if seconds is None else min(seconds, settings.STRIPE_TIMEOUT)
+    retries = NETWORK_RETRIES if seconds is None else 0
+    return _client(key, settings.STRIPE_API_BASE.rstrip("/"), timeout, retries, os.getpid()).v1
 
 
 @lru_cache(maxsize=4)
-def _client(key: str, base: str, timeout: int, process: int) -> stripe.StripeClient:
+def _client(key: str, base: str, timeout: int, retries: int, process: int) -> stripe.StripeClient:
     """One client a process: a forked worker must not share its parent's connections."""
     session = requests.Session()
     # The sandbox on this machine is never behind the machine's proxy.
@@ -48,7 +65,7 @@ def _client(key: str, base: str, timeout: int, process: int) -> stripe.StripeCli
     return stripe.StripeClient(
         key,
         base_addresses={"api": base},
-        max_network_retries=NETWORK_RETRIES,
+        max_network_retries=retries,
         http_client=stripe.RequestsClient(timeout=timeout, session=session),
     )
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from .client import PAGE, idempotent, services, step_key, translated_errors
 from .errors import Ambiguous, GatewayError, KeyReused, Refused, UnknownOutcome
 from .facts import FINAL, Adopted, StripeInvoice, StripeLine, StripePayment, invoice_of, line_of, payment_of
+
+CLOCKS_DIFFER_BY = timedelta(hours=1)
 
 
 def create_draft_invoice(
@@ -83,10 +85,16 @@ def retrieve_invoice(*, invoice_id: str) -> StripeInvoice:
         return invoice_of(services().invoices.retrieve(invoice_id))
 
 
-def find_invoice(*, customer: str, invoice_uuid: UUID | str) -> StripeInvoice | None:
-    """The live (not void) Stripe invoice that carries this uuid, whichever version made it. Raises Ambiguous on two."""
+def find_invoice(*, customer: str, invoice_uuid: UUID | str, since: datetime | None = None) -> StripeInvoice | None:
+    """The live (not void) Stripe invoice that carries this uuid, whichever version made it. Raises Ambiguous on two.
+
+    `since`, the instant of the first attempt, spares a customer of many years from being listed whole.
+    """
+    params: Any = {"customer": customer, "limit": PAGE}
+    if since:
+        params["created"] = {"gte": int((since - CLOCKS_DIFFER_BY).timestamp())}
     with translated_errors(write=False):
-        listed = services().invoices.list({"customer": customer, "limit": PAGE})
+        listed = services().invoices.list(params)
         found = [
             invoice
             for invoice in map(invoice_of, listed.auto_paging_iter())
@@ -97,9 +105,9 @@ def find_invoice(*, customer: str, invoice_uuid: UUID | str) -> StripeInvoice | 
     return found[0] if found else None
 
 
-def adopt(*, customer: str, invoice_uuid: UUID | str) -> Adopted | None:
+def adopt(*, customer: str, invoice_uuid: UUID | str, since: datetime | None = None) -> Adopted | None:
     """What an earlier attempt already made, to go on from there; None when nothing of it exists."""
-    invoice = find_invoice(customer=customer, invoice_uuid=invoice_uuid)
+    invoice = find_invoice(customer=customer, invoice_uuid=invoice_uuid, since=since)
     if invoice is None:
         return None
     return Adopted(invoice, {line.line_uuid: line for line in list_lines(invoice_id=invoice.id)})

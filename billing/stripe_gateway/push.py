@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from .errors import Refused, TotalMismatch
 from .facts import InvoiceDraft, StripeInvoice, StripeLine
@@ -21,16 +22,20 @@ from .invoices import (
 MAX_LINES = 250
 
 
-def push_invoice(draft: InvoiceDraft, *, stripe_id: str = "", look_up: bool = True) -> StripeInvoice:
+def push_invoice(
+    draft: InvoiceDraft, *, stripe_id: str = "", look_up: bool = True, since: datetime | None = None
+) -> StripeInvoice:
     """Bring our invoice to Stripe and open it: same lines, same total, payable in full. Safe to kill and repeat.
 
     Pass `stripe_id` once it is known, and `look_up=True` on every attempt but the first, or when unsure: what exists is
-    adopted and only what is missing is added. Raises TotalMismatch after taking back an invoice that does not add up,
-    UnknownOutcome when the caller should come again (under the next version where `stored` is set).
+    adopted and only what is missing is added. `since` is when the first attempt began.
+
+    Raises TotalMismatch once it took back an invoice that does not add up, and UnknownOutcome when the caller should
+    come again (under the next version where `stored` is set).
     """
     if len(draft.lines) > MAX_LINES:
         raise Refused(f"{len(draft.lines)} lines, Stripe takes {MAX_LINES}", reason="too_many_lines")
-    invoice, present = _start(draft, stripe_id=stripe_id, look_up=look_up)
+    invoice, present = _start(draft, stripe_id=stripe_id, look_up=look_up, since=since)
     if invoice.status == "draft":
         _add_missing(draft, invoice, present)
         invoice = retrieve_invoice(invoice_id=invoice.id)
@@ -41,11 +46,13 @@ def push_invoice(draft: InvoiceDraft, *, stripe_id: str = "", look_up: bool = Tr
     return _asserted(draft, invoice)
 
 
-def _start(draft: InvoiceDraft, *, stripe_id: str, look_up: bool) -> tuple[StripeInvoice, Mapping[str, StripeLine]]:
+def _start(
+    draft: InvoiceDraft, *, stripe_id: str, look_up: bool, since: datetime | None
+) -> tuple[StripeInvoice, Mapping[str, StripeLine]]:
     if stripe_id:
         invoice = retrieve_invoice(invoice_id=stripe_id)
         return invoice, {line.line_uuid: line for line in list_lines(invoice_id=invoice.id)}
-    found = adopt(customer=draft.customer, invoice_uuid=draft.uuid) if look_up else None
+    found = adopt(customer=draft.customer, invoice_uuid=draft.uuid, since=since) if look_up else None
     if found:
         return found.invoice, found.lines
     made = create_draft_invoice(

@@ -1,0 +1,315 @@
+"""Usage and orders become invoices: the right month, the right amount, once."""
+
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pytest
+from django.db import DatabaseError, connection, transaction
+from django.test.utils import CaptureQueriesContext
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.django import TestCase
+
+from billing import actions
+from billing.actions import drafting
+from billing.models import BilledWindow, Invoice, InvoiceLine, NumberSeries
+from billing.numbering import next_number
+from orders import pricing
+from tests import factories
+from tests.billing.builders import DECEMBER, HOUR, JANUARY, NOVEMBER, order, rental, used
+
+SECOND = timedelta(seconds=1)
+pytestmark = pytest.mark.django_db
+
+
+def lines(invoice):
+    return list(
+        invoice.lines.order_by("position").values_list(
+            "meter", "quantity", "seconds", "rate", "amount_minor", "tax_minor"
+        )
+    )
+
+
+# --- months ------------------------------------------------------------------------------------------------------------
+def test_a_month_becomes_one_invoice_with_a_line_for_each_meter():
+    machine = rental(rate="2.50", cards=2)
+    used(machine, NOVEMBER, NOVEMBER + HOUR)
+    used(machine, NOVEMBER + 24 * HOUR, NOVEMBER + 27 * HOUR)
+    used(machine, NOVEMBER + 30 * HOUR, NOVEMBER + 130 * HOUR, meter="disk_gb_hour")
+
+    (invoice,) = actions.draft_usage_invoices(at=DECEMBER).invoices
+
+    assert (invoice.kind, invoice.status, invoice.number) == ("usage", "issued", "INV-2026-000001")
+    assert (invoice.period_start, invoice.period_end) == (NOVEMBER, DECEMBER)
+    assert lines(invoice) == [
+        ("card_hour", 2, 4 * 3600, Decimal("2.5"), 2000, 113),
+        ("disk_gb_hour", 100, 100 * 3600, Decimal("0.0005"), 500, 28),
+    ]
+    assert (invoice.total_minor, invoice.tax_minor) == (2500, 141)
+    assert (invoice.issued_at, invoice.due_at) == (DECEMBER, DECEMBER + timedelta(days=15))
+    assert BilledWindow.objects.count() == 3
+
+
+def test_the_month_ends_at_local_midnight_and_not_a_second_before():
+    machine = rental()
+    used(machine, NOVEMBER, NOVEMBER + 2 * HOUR)
+
+    assert actions.draft_usage_invoices(at=DECEMBER - SECOND).invoices == []
+    assert len(actions.draft_usage_invoices(at=DECEMBER).invoices) == 1
+
+
+def test_an_organization_elsewhere_has_its_own_months():
+    tokyo = factories.organization(name="東京")
+    type(tokyo).objects.filter(pk=tokyo.pk).update(zone="Asia/Tokyo")
+    tokyo.refresh_from_db()
+    end = datetime(2026, 11, 30, 15, tzinfo=UTC)
+    used(rental(tokyo), end - 2 * HOUR, end)
+    used(rental(), end - 2 * HOUR, end)
+
+    (invoice,) = actions.draft_usage_invoices(at=end).invoices
+
+    assert invoice.organization == tokyo
+    assert (invoice.period_start, invoice.period_end) == (datetime(2026, 10, 31, 15, tzinfo=UTC), end)
+
+
+def test_two_months_behind_are_two_invoices():
+    machine = rental()
+    used(machine, NOVEMBER, NOVEMBER + 2 * HOUR)
+    used(machine, DECEMBER, DECEMBER + 4 * HOUR)
+
+    first, second = actions.draft_usage_invoices(at=JANUARY).invoices
+
+    assert (first.period_start, first.total_minor) == (NOVEMBER, 500)
+    assert (second.period_start, second.total_minor) == (DECEMBER, 1000)
+    assert (first.number, second.number) == ("INV-2027-000001", "INV-2027-000002")  # 1 January in Shanghai
+
+
+def test_running_it_again_changes_nothing():
+    used(rental(), NOVEMBER, NOVEMBER + 2 * HOUR)
+    actions.draft_usage_invoices(at=DECEMBER)
+    before = (list(Invoice.objects.values()), list(InvoiceLine.objects.values()), list(BilledWindow.objects.values()))
+
+    again = actions.draft_usage_invoices(at=DECEMBER)
+
+    assert (again.invoices, again.carried, again.failed) == ([], [], [])
+    assert before == (
+        list(Invoice.objects.values()),
+        list(InvoiceLine.objects.values()),
+        list(BilledWindow.objects.values()),
+    )
+
+
+def test_a_late_window_stands_on_the_next_months_line():
+    machine = rental()
+    used(machine, NOVEMBER, NOVEMBER + 2 * HOUR)
+    (november,) = actions.draft_usage_invoices(at=DECEMBER).invoices
+    used(machine, NOVEMBER + 50 * HOUR, NOVEMBER + 51 * HOUR)
+    used(machine, DECEMBER, DECEMBER + 4 * HOUR)
+
+    assert actions.draft_usage_invoices(at=DECEMBER + 24 * HOUR).invoices == []
+    (december,) = actions.draft_usage_invoices(at=JANUARY).invoices
+
+    assert lines(december) == [("card_hour", 1, 5 * 3600, Decimal("2.5"), 1250, 71)]
+    line = december.lines.get()
+    assert (line.period_start, line.period_end) == (NOVEMBER + 50 * HOUR, DECEMBER + 4 * HOUR)
+    november.refresh_from_db()
+    assert november.total_minor == 500
+
+
+def test_a_correction_lowers_the_next_months_line():
+    machine = rental()
+    wrong = used(machine, NOVEMBER, NOVEMBER + 2 * HOUR)
+    actions.draft_usage_invoices(at=DECEMBER)
+    used(machine, NOVEMBER, NOVEMBER + 2 * HOUR, reverses=wrong)
+    used(machine, DECEMBER, DECEMBER + 10 * HOUR)
+
+    (december,) = actions.draft_usage_invoices(at=JANUARY).invoices
+
+    assert lines(december) == [("card_hour", 1, 8 * 3600, Decimal("2.5"), 2000, 113)]
+
+
+def test_too_little_is_carried_into_the_next_month():
+    machine = rental(rate="1")
+    used(machine, NOVEMBER, NOVEMBER + 3 * HOUR)
+
+    first = actions.draft_usage_invoices(at=DECEMBER)
+    used(machine, DECEMBER, DECEMBER + 2 * HOUR)
+    (december,) = actions.draft_usage_invoices(at=JANUARY).invoices
+
+    assert (first.invoices, first.carried) == ([], [machine.organization_id])
+    assert (december.period_start, december.total_minor) == (DECEMBER, 500)
+
+
+def test_a_price_change_leaves_running_machines_at_their_price():
+    of = factories.organization()
+    offer = factories.offer(cards=1)
+    old, new = rental(of, rate="2.50", offer=offer), rental(of, rate="3.00", offer=offer, name="train-2")
+    used(old, NOVEMBER, NOVEMBER + 2 * HOUR)
+    used(new, NOVEMBER, NOVEMBER + 2 * HOUR)
+
+    (invoice,) = actions.draft_usage_invoices(at=DECEMBER).invoices
+
+    assert [(line[3], line[4]) for line in lines(invoice)] == [(Decimal("2.5"), 500), (Decimal(3), 600)]
+
+
+def test_one_bad_organization_stops_no_other(monkeypatch, caplog):
+    bad, good = rental(), rental()
+    used(bad, NOVEMBER, NOVEMBER + 2 * HOUR)
+    used(good, NOVEMBER, NOVEMBER + 2 * HOUR)
+    real = drafting._usage_lines
+
+    def failing(organization_id, *, until):
+        if organization_id == bad.organization_id:
+            raise RuntimeError("its zone is wrong")
+        return real(organization_id, until=until)
+
+    monkeypatch.setattr(drafting, "_usage_lines", failing)
+    done = actions.draft_usage_invoices(at=DECEMBER)
+
+    assert [invoice.organization_id for invoice in done.invoices] == [good.organization_id]
+    assert done.failed == [bad.organization_id]
+    assert "could not be invoiced" in caplog.text
+    assert not Invoice.objects.filter(organization=bad.organization).exists()
+
+
+def test_more_than_a_charge_can_hold_is_paid_by_bank():
+    machine = rental(rate="10000000")
+    used(machine, NOVEMBER, NOVEMBER + HOUR)
+
+    (invoice,) = actions.draft_usage_invoices(at=DECEMBER).invoices
+
+    assert (invoice.collection, invoice.status, invoice.total_minor) == ("bank_transfer", "open", 1_000_000_000)
+    assert actions.due_for_push(at=DECEMBER) == []
+
+
+def test_drafting_takes_no_more_statements_for_many_machines_than_for_one():
+    of = factories.organization()
+    offer = factories.offer(cards=1)
+    used(rental(of, offer=offer), NOVEMBER, NOVEMBER + 4 * HOUR)
+    for number in range(20):
+        used(rental(of, offer=offer, name=f"m-{number}"), DECEMBER, DECEMBER + 4 * HOUR)
+
+    with CaptureQueriesContext(connection) as one:
+        assert len(actions.draft_usage_invoices(at=DECEMBER).invoices) == 1
+    with CaptureQueriesContext(connection) as many:
+        assert actions.draft_usage_invoices(at=JANUARY).invoices[0].lines.count() == 20
+
+    assert len(many) <= len(one)
+
+
+# --- orders ------------------------------------------------------------------------------------------------------------
+def test_an_order_becomes_an_invoice_that_is_due_when_its_hold_ends():
+    eight = factories.offer(cards=8)
+    made = order(offer=eight, rate="5999.99", quantity=2, periods=3)
+
+    invoice = actions.draft_order_invoice(order=made, at=NOVEMBER)
+
+    assert (invoice.kind, invoice.order, invoice.status) == ("order", made, "issued")
+    assert invoice.total_minor == made.total_minor == 16 * 3 * 599_999
+    assert (invoice.issued_at, invoice.due_at) == (NOVEMBER, made.hold_expires_at)
+    line = invoice.lines.get()
+    assert (line.meter, line.quantity, line.periods, line.rate) == ("month", 16, 3, Decimal("5999.99"))
+    assert line.title == "NVIDIA GeForce RTX 4090 24GB × 8"
+    assert line.tax_minor == pricing.tax_within(made.total_minor, Decimal(6))
+
+
+def test_an_order_is_invoiced_once():
+    made = order()
+    first = actions.draft_order_invoice(order=made, at=NOVEMBER)
+
+    assert actions.draft_order_invoice(order=made, at=NOVEMBER) == first
+    assert actions.draft_order_invoices(at=NOVEMBER) == []
+    assert Invoice.objects.count() == 1
+
+
+@pytest.mark.parametrize("late", [timedelta(minutes=30), timedelta(days=1)])
+def test_an_order_whose_hold_ran_out_is_not_invoiced(late):
+    made = order()
+
+    assert actions.draft_order_invoices(at=NOVEMBER + late) == []
+    assert actions.draft_order_invoice(order=made, at=NOVEMBER + late) is None
+    assert Invoice.objects.count() == 0
+
+
+def test_a_free_order_is_paid_at_once():
+    made = order(rate="0", amount_minor=0)
+
+    invoice = actions.draft_order_invoice(order=made, at=NOVEMBER)
+
+    made.refresh_from_db()
+    assert (invoice.status, made.status) == ("paid", "confirmed")
+
+
+# --- numbers and what the database holds ---------------------------------------------------------------------------------
+def test_numbers_start_anew_each_year_and_have_no_gap():
+    numbers = [next_number(series="INV", year=year) for year in (2026, 2026, 2027, 2026)]
+
+    assert numbers == ["INV-2026-000001", "INV-2026-000002", "INV-2027-000001", "INV-2026-000003"]
+
+
+def test_a_rolled_back_number_is_given_again():
+    with pytest.raises(RuntimeError), transaction.atomic():
+        next_number(series="INV", year=2026)
+        raise RuntimeError
+
+    assert next_number(series="INV", year=2026) == "INV-2026-000001"
+    assert NumberSeries.objects.get().next_number == 2
+
+
+@pytest.mark.parametrize(
+    ("table", "change"), [("invoice", {"total_minor": 1}), ("invoice", {"number": "X"}), ("line", {"amount_minor": 1})]
+)
+def test_an_issued_invoice_is_frozen(table, change):
+    invoice = actions.draft_order_invoice(order=order(), at=NOVEMBER)
+    rows = Invoice.objects if table == "invoice" else InvoiceLine.objects
+
+    with pytest.raises(DatabaseError), transaction.atomic():
+        rows.update(**change)
+    with pytest.raises(DatabaseError), transaction.atomic():
+        invoice.lines.all().delete()
+
+    invoice.refresh_from_db()
+    assert (invoice.total_minor, invoice.lines.get().amount_minor) == (128_000, 128_000)
+
+
+def test_an_invoice_that_does_not_add_up_cannot_be_issued():
+    account = actions.account_of(organization=factories.organization())
+    invoice = Invoice.objects.create(
+        account=account, organization=account.organization, kind="usage", currency="CNY", period_start=NOVEMBER,
+        period_end=DECEMBER, total_minor=500, drafted_at=DECEMBER,
+    )  # fmt: skip
+
+    with pytest.raises(DatabaseError, match="does not add up"), transaction.atomic():
+        actions.issue(invoice=invoice, at=DECEMBER)
+
+
+class Sums(TestCase):
+    @given(
+        st.lists(
+            st.tuples(st.integers(1, 60 * 24 * 3600), st.decimals("0.0001", "999", places=4), st.integers(1, 8)),
+            min_size=1,
+            max_size=4,
+        )
+    )
+    def test_the_invoice_is_the_sum_of_lines_each_rounded_once(self, machines):
+        of = factories.organization()
+        expected = []
+        for seconds, rate, cards in machines:
+            machine = rental(of, rate=str(rate), cards=cards)
+            third = seconds // 3
+            start = NOVEMBER
+            for part in (third, third, seconds - 2 * third):
+                if part:
+                    used(machine, start, start + part * SECOND)
+                    start += part * SECOND
+            exact = Decimal(seconds) * rate * cards * 100 / 3600
+            expected.append(int(exact.quantize(Decimal(1), rounding="ROUND_HALF_UP")))
+
+        done = actions.draft_usage_invoices(at=DECEMBER + 60 * 24 * HOUR)
+
+        if sum(expected) < 400:
+            assert done.invoices == []
+        else:
+            assert sum(invoice.total_minor for invoice in done.invoices) == sum(expected)
+            for invoice in done.invoices:
+                assert invoice.total_minor == sum(line.amount_minor for line in invoice.lines.all())
