@@ -4,7 +4,7 @@ import json
 import logging
 import pickle
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -166,6 +166,15 @@ def test_what_an_earlier_attempt_left_is_adopted(gateway, customer):
     adopted = gateway.adopt(customer=customer, invoice_uuid=UUID)
 
     assert (adopted.invoice.id, list(adopted.lines), adopted.lines[LINE].amount) == (invoice.id, [LINE], 5000)
+
+
+def test_a_look_up_goes_back_no_further_than_the_first_attempt(gateway, sandbox, customer):
+    invoice = draft(customer)
+    sandbox.advance_clock(30 * HOUR)
+
+    later = invoice.created + timedelta(hours=2)
+    assert gateway.find_invoice(customer=customer, invoice_uuid=UUID, since=later) is None
+    assert gateway.find_invoice(customer=customer, invoice_uuid=UUID, since=invoice.created).id == invoice.id
 
 
 def test_two_live_invoices_for_one_of_ours_need_a_person(gateway, customer):

@@ -11,7 +11,9 @@ from tests.stripe.conftest import KEY, open_invoice, post, sdk
 
 @pytest.fixture
 def shop():
-    with SandboxServer(api_key=KEY, validate=True, return_url="https://shop.example/invoices?a=1&b=2") as server:
+    with SandboxServer(
+        api_key=KEY, validate=True, return_url="https://shop.example/invoices/{invoice_uuid}?a=1&b={number}"
+    ) as server:
         yield server
         assert server.take_violations() == []
 
@@ -22,7 +24,8 @@ def page(url, language="zh-CN,zh;q=0.9"):
 
 
 def test_an_open_invoice_shows_what_is_owed_in_both_languages(shop):
-    invoice = open_invoice(sdk(shop), number="INV-2026-000042", custom_fields=[{"name": "合同", "value": "HT-7"}])
+    facts = {"custom_fields": [{"name": "合同", "value": "HT-7"}], "metadata": {"invoice_uuid": "u/1"}}
+    invoice = open_invoice(sdk(shop), number="INV-2026-000042", **facts)
 
     chinese, english = page(invoice.hosted_invoice_url), page(invoice.hosted_invoice_url, "en-GB")
 
@@ -34,7 +37,7 @@ def test_an_open_invoice_shows_what_is_owed_in_both_languages(shop):
     assert '<html lang="zh-Hans">' in chinese
     assert '<html lang="en">' in english
     assert "Pay ¥106.00" in page(f"{invoice.hosted_invoice_url}?locale=en")
-    assert 'href="https://shop.example/invoices?a=1&amp;b=2"' in chinese
+    assert 'href="https://shop.example/invoices/u%2F1?a=1&amp;b=INV-2026-000042"' in chinese
     assert "<script" not in chinese
 
 

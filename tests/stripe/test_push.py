@@ -125,7 +125,7 @@ def test_killed_after_any_call_and_repeated(gateway, sandbox, facts, monkeypatch
     expect_one_good_invoice(sandbox, gateway.push_invoice(draft(facts)))
 
 
-@pytest.mark.parametrize("hours", [0, 30], ids=["at-once", "after-the-keys-expired"])
+@pytest.mark.parametrize("hours", [0, pytest.param(30, marks=pytest.mark.slow)], ids=["at-once", "keys-expired"])
 @pytest.mark.parametrize("call", range(6))
 @pytest.mark.parametrize("kind", ["drop_before", "drop_after", "error", "error_after", "conflict", "limit"])
 def test_every_fault_at_every_call_ends_with_one_invoice(gateway, sandbox, facts, kind, call, hours):

@@ -62,12 +62,8 @@ def update_customer(call: Call) -> dict[str, Any]:
 
 def list_customers(call: Call) -> dict[str, Any]:
     email, created = call.params.get("email"), call.params.get("created")
-    found = [
-        customer
-        for customer in call.store.all("customer")
-        if (email is None or customer["email"] == email) and in_range(created, customer["created"])
-    ]
-    return call.page(found, "/v1/customers")
+    known = call.store.all("customer") if email is None else call.store.having("customer", "email", email)
+    return call.page([each for each in known if in_range(created, each["created"])], "/v1/customers")
 
 
 def create_tax_rate(call: Call) -> dict[str, Any]:

@@ -46,3 +46,7 @@ def missing(kind: str, identifier: str, *, param: str = "id") -> Refusal:
 def wrong_state(message: str, *, code: str | None = None) -> Refusal:
     """The object is not in a state that allows this; the key remembers it, for the endpoint had begun."""
     return Refusal(message, code=code)
+
+
+class Dropped(Exception):
+    """The connection closes without an answer."""

@@ -1,147 +1,16 @@
-"""Invoices and their items, with the states and refusals of https://docs.stripe.com/invoicing/overview."""
+"""Invoices, with the states and refusals of https://docs.stripe.com/invoicing/overview."""
 
-import re
-from decimal import Decimal
 from typing import Any
 
 from . import amounts, payments
 from .calls import Call, in_range, merged_metadata
 from .errors import invalid, wrong_state
 
-MAX_ITEMS = 250
 EMBEDDED_LINES = 10
 DAY = 24 * 3600
 _CUSTOM_FIELDS = 4
-_DECIMAL = re.compile(r"^-?\d{1,15}(\.\d+)?$")
 
 
-# --- items ---------------------------------------------------------------------------------------------------------
-def create_item(call: Call) -> dict[str, Any]:
-    params = call.params
-    invoice = call.require("invoice", params["invoice"], param="invoice") if params.get("invoice") else None
-    customer = call.require("customer", _customer_of(params, invoice), param="customer")
-    currency = _currency_of(params, invoice)
-    rates = [call.require("tax_rate", rate, param="tax_rates") for rate in params.get("tax_rates", [])]
-    quantity, amount = _priced(params)
-    metadata = merged_metadata({}, params.get("metadata"))
-    if invoice:
-        _expect_draft(invoice)
-        if len(call.store.all("invoiceitem", parent=invoice["id"])) >= MAX_ITEMS:
-            raise wrong_state(f"An invoice can have at most {MAX_ITEMS} invoice items.")
-    period = params.get("period") or {"start": call.now, "end": call.now}
-    if period["end"] < period["start"]:
-        raise invalid("The period's end must not lie before its start.", param="period[end]")
-    item = {
-        "id": call.store.new_id("ii"),
-        "object": "invoiceitem",
-        "amount": amount,
-        "currency": currency,
-        "customer": customer["id"],
-        "date": call.now,
-        "description": params.get("description") or None,
-        "discountable": params.get("discountable", True),
-        "discounts": [],
-        "invoice": invoice["id"] if invoice else None,
-        "livemode": False,
-        "metadata": metadata,
-        "net_amount": amount,
-        "parent": None,
-        "period": {"start": period["start"], "end": period["end"]},
-        "pricing": {
-            "price_details": {"price": call.store.new_id("price"), "product": call.store.new_id("prod", 14)},
-            "type": "price_details",
-            "unit_amount_decimal": _plain(Decimal(str(params.get("unit_amount_decimal", amount)))),
-        },
-        "proration": False,
-        "quantity": int(quantity),
-        "quantity_decimal": _plain(quantity),
-        "tax_rates": rates,
-        "test_clock": None,
-    }
-    call.store.add(item, parent=invoice["id"] if invoice else customer["id"])
-    call.emit("invoiceitem.created", item)
-    return item
-
-
-def _customer_of(params: dict[str, Any], invoice: dict[str, Any] | None) -> str:
-    if invoice and params.get("customer", invoice["customer"]) != invoice["customer"]:
-        raise invalid("The customer does not match the invoice's customer.", param="customer")
-    customer = invoice["customer"] if invoice else params.get("customer")
-    if not customer:
-        raise invalid("Missing required param: customer.", param="customer", code="parameter_missing")
-    return str(customer)
-
-
-def _currency_of(params: dict[str, Any], invoice: dict[str, Any] | None) -> str:
-    currency = str(params.get("currency") or (invoice["currency"] if invoice else "")).lower()
-    if not currency:
-        raise invalid("Missing required param: currency.", param="currency", code="parameter_missing")
-    if currency not in amounts.MINIMUM:
-        raise invalid(f"Invalid currency: {currency}.", param="currency")
-    if invoice and currency != invoice["currency"]:
-        raise invalid(
-            f"The currency of the invoice item ({currency}) differs from the invoice's ({invoice['currency']}).",
-            param="currency",
-        )
-    return currency
-
-
-def _priced(params: dict[str, Any]) -> tuple[Decimal, int]:
-    """Quantity and amount: given as one integer, or as a unit amount times a quantity, rounded once."""
-    by_unit = "unit_amount_decimal" in params
-    if by_unit == ("amount" in params):
-        raise invalid("Give either amount or unit_amount_decimal.", param="amount", code="parameter_missing")
-    if "quantity" in params and "quantity_decimal" in params:
-        raise invalid("Give either quantity or quantity_decimal.", param="quantity")
-    quantity = _twelve_places(str(params.get("quantity_decimal", params.get("quantity", 1))), "quantity_decimal")
-    if not by_unit:
-        if quantity != 1:
-            raise invalid("You may only specify one of these parameters: amount, quantity.", param="quantity")
-        return Decimal(1), params["amount"]
-    unit = _twelve_places(params["unit_amount_decimal"], "unit_amount_decimal")
-    return quantity, amounts.half_up(unit * quantity)
-
-
-def _twelve_places(value: str, name: str) -> Decimal:
-    if not _DECIMAL.match(value):
-        raise invalid(f"Invalid decimal: {name} must be a number.", param=name)
-    number = Decimal(value)
-    if -int(number.as_tuple().exponent) > 12:
-        raise invalid(f"Invalid decimal: {name} may have at most 12 decimal places.", param=name)
-    return number
-
-
-def _plain(value: Decimal) -> str:
-    return f"{value:f}"
-
-
-def retrieve_item(call: Call) -> dict[str, Any]:
-    return call.require("invoiceitem")
-
-
-def list_items(call: Call) -> dict[str, Any]:
-    params = call.params
-    found = [
-        item
-        for item in call.store.all("invoiceitem")
-        if params.get("invoice") in {None, item["invoice"]}
-        and params.get("customer") in {None, item["customer"]}
-        and ("pending" not in params or params["pending"] == (item["invoice"] is None))
-        and in_range(params.get("created"), item["date"])
-    ]
-    return call.page(found, "/v1/invoiceitems")
-
-
-def delete_item(call: Call) -> dict[str, Any]:
-    item = call.require("invoiceitem")
-    if item["invoice"]:
-        _expect_draft(call.require("invoice", item["invoice"], param="invoice"))
-    call.store.remove(item["id"])
-    call.emit("invoiceitem.deleted", item)
-    return {"id": item["id"], "object": "invoiceitem", "deleted": True}
-
-
-# --- invoices --------------------------------------------------------------------------------------------------------
 def create(call: Call) -> dict[str, Any]:
     params = call.params
     if "customer" not in params:
@@ -274,8 +143,8 @@ def _due_date(call: Call) -> int | None:
 
 
 def _expect_free_number(call: Call, number: str | None, *, own: str = "") -> None:
-    for other in call.store.all("invoice") if number else []:
-        if other["number"] == number and other["id"] != own and other["status"] != "void":
+    for other in call.store.having("invoice", "number", number) if number else []:
+        if other["id"] != own and other["status"] != "void":
             raise invalid(f"The invoice number {number} is already in use.", param="number")
 
 
@@ -368,7 +237,7 @@ def update(call: Call) -> dict[str, Any]:
     """Metadata in any state; everything else only while a draft."""
     invoice, params = call.require("invoice"), call.params
     if set(params) - {"metadata"}:
-        _expect_draft(invoice)
+        expect_draft(invoice)
     if "number" in params:
         _expect_free_number(call, params["number"] or None, own=invoice["id"])
         invoice["number"] = params["number"] or None
@@ -515,7 +384,7 @@ def _saved(call: Call, invoice: dict[str, Any], event: str) -> dict[str, Any]:
     return shown
 
 
-def _expect_draft(invoice: dict[str, Any]) -> None:
+def expect_draft(invoice: dict[str, Any]) -> None:
     if invoice["status"] != "draft":
         raise wrong_state(
             f"This invoice is no longer editable: it is {invoice['status']}.",

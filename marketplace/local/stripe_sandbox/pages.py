@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from html import escape
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, quote
 
 _CHINA = timezone(timedelta(hours=8))
 _EXPONENTS = {"cny": 2, "usd": 2, "jpy": 0}
@@ -44,8 +44,8 @@ STYLE = """
 *{box-sizing:border-box}
 body{margin:0;background:var(--page);color:var(--ink);font:16px/1.6 system-ui,"PingFang SC","Microsoft YaHei","Noto Sans SC",
 "WenQuanYi Micro Hei",sans-serif}
-.banner{background:var(--note-bg);color:var(--note);text-align:center;padding:.55rem 1rem;font-size:.9rem;font-weight:600}
-main{max-width:40rem;margin:1.5rem auto;padding:0 1rem 3rem}
+.banner{margin:1rem 0;border-radius:.5rem;background:var(--note-bg);color:var(--note);text-align:center;padding:.55rem 1rem;font-size:.9rem;font-weight:600}
+main{max-width:40rem;margin:0 auto;padding:0 1rem 3rem}
 .card{background:var(--card);border:1px solid var(--line);border-radius:.75rem;padding:1.5rem}
 header{display:flex;justify-content:space-between;align-items:start;gap:1rem;flex-wrap:wrap}
 h1{font-size:1.05rem;margin:0;font-weight:600}
@@ -99,7 +99,7 @@ def _frame(locale: str, title: str, body: str) -> str:
         f'<!doctype html><html lang="{text["lang"]}"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="robots" content="noindex">'
         f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>"
-        f'<div class="banner" role="note">{text["banner"]}</div><main>{body}'
+        f'<main><p class="banner" role="note">{text["banner"]}</p>{body}'
         f'<footer><a href="?locale={text["other_code"]}" lang="{TEXT[text["other_code"]]["lang"]}">{text["other"]}</a></footer>'
         "</main></body></html>"
     )
@@ -128,9 +128,16 @@ def invoice(
         f'<div class="card"><header><div><h1>{text["title"]}</h1><p class="sum">{amount}</p></div>'
         f'<span class="state {state}">{text[state]}</span></header>'
         f"{_message(text, state, failed)}{_facts(text, shown)}{_table(text, shown, lines)}"
-        f"{_actions(text, state, amount, token, locale, return_url)}</div>"
+        f"{_actions(text, state, amount, token, locale, _return_to(return_url, shown))}</div>"
     )
     return _frame(locale, f"{text['title']} {shown['number']}", body)
+
+
+def _return_to(template: str, shown: dict[str, Any]) -> str:
+    """The shop's address, `{number}` and `{any_metadata_name}` filled in."""
+    for name, value in {**shown["metadata"], "number": shown["number"]}.items():
+        template = template.replace(f"{{{name}}}", quote(value, safe=""))
+    return template
 
 
 def _message(text: dict[str, str], state: str, failed: bool) -> str:

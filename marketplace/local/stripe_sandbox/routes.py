@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import customers, invoices, payments
+from . import customers, invoices, items, payments
 from .calls import BOOLEAN, EMPTY, INTEGER, METADATA, NUMBER, PAGE, RANGE, STRING, STRINGS, Call, one_of
 from .errors import Refusal, invalid
 from .forms import coerce
@@ -75,10 +75,10 @@ ROUTES = [
     _route("GET", "/v1/tax_rates", customers.list_tax_rates,
            {**PAGE, "active": BOOLEAN, "created": RANGE, "inclusive": BOOLEAN}),
     _route("GET", "/v1/tax_rates/{id}", customers.retrieve_tax_rate),
-    _route("POST", "/v1/invoiceitems", invoices.create_item, _ITEM),
-    _route("GET", "/v1/invoiceitems", invoices.list_items, _ITEM_LIST),
-    _route("GET", "/v1/invoiceitems/{id}", invoices.retrieve_item),
-    _route("DELETE", "/v1/invoiceitems/{id}", invoices.delete_item),
+    _route("POST", "/v1/invoiceitems", items.create, _ITEM),
+    _route("GET", "/v1/invoiceitems", items.list_items, _ITEM_LIST),
+    _route("GET", "/v1/invoiceitems/{id}", items.retrieve),
+    _route("DELETE", "/v1/invoiceitems/{id}", items.delete),
     _route("POST", "/v1/invoices", invoices.create, _INVOICE),
     _route("GET", "/v1/invoices", invoices.list_invoices, _INVOICE_LIST),
     _route("GET", "/v1/invoices/{id}", invoices.retrieve),

@@ -1,36 +1,28 @@
-"""The HTTP side: authentication, idempotency, faults, the contract, and the hosted pages."""
+"""One request as Stripe treats it: authentication, idempotency, faults, the contract."""
 
 import base64
 import hmac
-import ipaddress
 import json
-import socket
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
 from . import contract as contracts
-from . import pages, routes
+from . import routes
 from .calls import API_VERSION, Call
-from .errors import Refusal
-from .faults import BadFault, Faults, RequestFault
+from .errors import Dropped, Refusal
+from .faults import Faults, RequestFault
 from .forms import unflatten
+from .http import HttpServer
 from .store import Store
 from .webhooks import Sender
 
-MAX_BODY = 1 << 20
 MAX_KEY = 255
-
-
-class Dropped(Exception):
-    """The connection closes without an answer."""
 
 
 class SandboxServer:
@@ -66,7 +58,7 @@ class SandboxServer:
         self._store = Store(state, deliver=bool(webhook_url))
         self._in_flight: set[str] = set()
         self._in_flight_lock = threading.Lock()
-        self._http = _Http((host, port), self)
+        self._http = HttpServer((host, port), self)
         self._host = host
         self._thread = threading.Thread(
             target=self._http.serve_forever, args=(0.05,), name="stripe-sandbox", daemon=True
@@ -117,12 +109,19 @@ class SandboxServer:
             self._store.set_number("clock_offset", self._store.number("clock_offset") + seconds)
             return self._store.now()
 
+    def set_faults(self, wanted: dict[str, Any]) -> dict[str, Any]:
+        """As `Faults.configure`; releasing a hold sends what waited. Returns what is set now."""
+        self.faults.configure(wanted)
+        if self._sender:
+            self._sender.nudge()
+        return self.faults.describe()
+
     def flush_webhooks(self) -> int:
         """Send everything that waits, now, in this thread. Returns how many deliveries were accepted."""
         return self._sender.send_due(None) if self._sender else 0
 
     def state(self) -> dict[str, Any]:
-        """Everything that is stored, invoices as answered."""
+        """Everything that is stored, invoices as Stripe would answer them."""
         with self._store.transaction():
             call = Call(self._store, self.public_url)
             kinds = ("customer", "tax_rate", "invoiceitem", "invoice", "payment_intent", "charge", "invoice_payment")
@@ -273,7 +272,7 @@ class SandboxServer:
         """The invoice behind a page's token, after `pay` or `fail` was pressed; None when there is no such page."""
         with self._store.transaction():
             call = Call(self._store, self.public_url)
-            found = [item for item in self._store.all("invoice") if hmac.compare_digest(item["sandbox_token"], token)]
+            found = self._store.having("invoice", "sandbox_token", token)
             if not found or not found[0]["status_transitions"]["finalized_at"]:
                 return None
             invoice = found[0]
@@ -341,165 +340,3 @@ def _advise(extra: dict[str, str], status: int) -> None:
 
 def _server_error() -> dict[str, Any]:
     return {"error": {"type": "api_error", "message": "An unknown error occurred (sandbox fault)"}}
-
-
-class _Http(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
-
-    def __init__(self, address: tuple[str, int], sandbox: SandboxServer) -> None:
-        self.sandbox = sandbox
-        self._connections: set[socket.socket] = set()
-        self._guard = threading.Lock()
-        super().__init__(address, _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        with self._guard:
-            self._connections.add(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request: Any) -> None:
-        with self._guard:
-            self._connections.discard(request)
-        super().shutdown_request(request)
-
-    def close_connections(self) -> None:
-        """End kept-alive connections, so that stopping leaves no thread and no socket behind."""
-        with self._guard:
-            open_now = list(self._connections)
-        for connection in open_now:
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        error = sys.exc_info()[1]
-        if not isinstance(error, ConnectionError):
-            super().handle_error(request, client_address)
-
-
-class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server_version = "StripeSandbox"
-    disable_nagle_algorithm = True
-    server: _Http
-
-    def do_GET(self) -> None:
-        self._dispatch("GET")
-
-    def do_POST(self) -> None:
-        self._dispatch("POST")
-
-    def do_DELETE(self) -> None:
-        self._dispatch("DELETE")
-
-    def _dispatch(self, method: str) -> None:
-        body = self._body()
-        if body is None:
-            return
-        path = urlsplit(self.path).path
-        if path.startswith("/v1/"):
-            self._api(method, body)
-        elif path.startswith("/_sandbox/"):
-            self._control(method, path, body)
-        elif path.startswith("/i/") and method in {"GET", "POST"}:
-            self._page(method, path)
-        elif path in {"/", "/healthz"}:
-            self._json(200, {"sandbox": "stripe", "checked": self.server.sandbox.contract is not None})
-        else:
-            self._json(404, {"error": {"type": "invalid_request_error", "message": f"Unrecognized URL ({path})."}})
-
-    def _body(self) -> str | None:
-        try:
-            length = int(self.headers.get("Content-Length") or 0)
-        except ValueError:
-            length = MAX_BODY + 1
-        if not 0 <= length <= MAX_BODY:
-            self.close_connection = True
-            self._json(413, {"error": {"type": "invalid_request_error", "message": "The body is too large."}})
-            return None
-        return self.rfile.read(length).decode("utf-8", "replace")
-
-    def _api(self, method: str, body: str) -> None:
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        try:
-            status, answer, extra = self.server.sandbox.answer(method, self.path, headers, body)
-        except Dropped:
-            self.close_connection = True
-            self.connection.shutdown(socket.SHUT_RDWR)
-            return
-        self._json(status, answer, extra)
-
-    def _control(self, method: str, path: str, body: str) -> None:
-        """Faults and clock, for this machine only; JSON only, so that no web page can post here unasked."""
-        sandbox = self.server.sandbox
-        local = ipaddress.ip_address(self.client_address[0]).is_loopback
-        if not local or (
-            method == "POST" and not (self.headers.get("Content-Type") or "").startswith("application/json")
-        ):
-            self._json(403, {"error": "loopback and JSON only"})
-            return
-        try:
-            wanted = json.loads(body or "{}")
-            if (method, path) == ("GET", "/_sandbox/state"):
-                self._json(200, sandbox.state())
-            elif (method, path) == ("POST", "/_sandbox/faults"):
-                sandbox.faults.configure(wanted)
-                if sandbox._sender:
-                    sandbox._sender.nudge()
-                self._json(200, sandbox.faults.describe())
-            elif (method, path) == ("POST", "/_sandbox/clock"):
-                self._json(200, {"now": sandbox.advance_clock(int(wanted["advance"]))})
-            elif (method, path) == ("POST", "/_sandbox/webhooks/flush"):
-                self._json(200, {"accepted": sandbox.flush_webhooks()})
-            else:
-                self._json(404, {"error": f"no {method} {path}"})
-        except (BadFault, ValueError, KeyError, TypeError, AttributeError) as error:
-            self._json(400, {"error": str(error)})
-
-    def _page(self, method: str, path: str) -> None:
-        _, _, token, *rest = path.split("/")
-        action = rest[0] if rest else ""
-        locale = pages.locale_of(urlsplit(self.path).query, self.headers.get("Accept-Language", ""))
-        if (method == "POST") != (action in {"pay", "fail"}) or len(rest) > 1:
-            self._html(404, pages.not_found(locale))
-            return
-        found = self.server.sandbox.hosted(token, action)
-        if found is None:
-            self._html(404, pages.not_found(locale))
-        elif method == "POST":
-            outcome = "&failed=1" if action == "fail" and found[0]["status"] != "paid" else ""
-            self._redirect(f"/i/{token}?locale={locale}{outcome}")
-        else:
-            failed = "failed=1" in urlsplit(self.path).query
-            self._html(200, pages.invoice(*found, locale=locale, failed=failed, token=token,
-                                          return_url=self.server.sandbox.return_url))  # fmt: skip
-
-    def _json(self, status: int, body: dict[str, Any], extra: dict[str, str] | None = None) -> None:
-        self._send(status, json.dumps(body, indent=2).encode(), "application/json", extra or {})
-
-    def _html(self, status: int, text: str) -> None:
-        policy = (
-            "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
-        )
-        self._send(
-            status,
-            text.encode(),
-            "text/html; charset=utf-8",
-            {"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"},
-        )
-
-    def _redirect(self, target: str) -> None:
-        self._send(303, b"", "text/plain", {"Location": target})
-
-    def _send(self, status: int, body: bytes, kind: str, extra: dict[str, str]) -> None:
-        self.send_response(status)
-        for name, value in {"Content-Type": kind, "Content-Length": str(len(body)), **extra}.items():
-            self.send_header(name, value)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, format: str, *args: Any) -> None:
-        return

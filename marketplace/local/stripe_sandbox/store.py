@@ -26,14 +26,19 @@ CREATE TABLE IF NOT EXISTS objects (
     body TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS objects_by_parent ON objects (kind, parent, seq);
+CREATE INDEX IF NOT EXISTS objects_by_number ON objects (kind, json_extract(body, '$.number'));
+CREATE INDEX IF NOT EXISTS objects_by_email ON objects (kind, json_extract(body, '$.email'));
+CREATE INDEX IF NOT EXISTS objects_by_token ON objects (kind, json_extract(body, '$.sandbox_token'));
 CREATE TABLE IF NOT EXISTS keys (
     key TEXT PRIMARY KEY, endpoint TEXT NOT NULL, params TEXT NOT NULL,
     status INTEGER NOT NULL, body TEXT NOT NULL, created INTEGER NOT NULL
 );
+CREATE INDEX IF NOT EXISTS keys_by_age ON keys (created);
 CREATE TABLE IF NOT EXISTS deliveries (
     seq INTEGER PRIMARY KEY AUTOINCREMENT, event TEXT NOT NULL, attempts INTEGER NOT NULL DEFAULT 0,
     due REAL NOT NULL DEFAULT 0, state TEXT NOT NULL DEFAULT 'pending', answer TEXT NOT NULL DEFAULT ''
 );
+CREATE INDEX IF NOT EXISTS deliveries_by_state ON deliveries (state, due);
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 
@@ -117,6 +122,11 @@ class Store:
         where, values = ("AND parent = ?", (kind, parent)) if parent else ("", (kind,))
         query = f"SELECT body FROM objects WHERE kind = ? {where} ORDER BY seq"
         return [json.loads(row["body"]) for row in self._db.execute(query, values)]
+
+    def having(self, kind: str, name: str, value: str) -> list[dict[str, Any]]:
+        """Those whose field `name` (number, email or sandbox_token, which are indexed) has this value, oldest first."""
+        query = f"SELECT body FROM objects WHERE kind = ? AND json_extract(body, '$.{name}') = ? ORDER BY seq"
+        return [json.loads(row["body"]) for row in self._db.execute(query, (kind, value))]
 
     # --- idempotency keys ----------------------------------------------------------------------------------------
     def remembered(self, key: str) -> sqlite3.Row | None:
