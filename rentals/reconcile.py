@@ -94,7 +94,7 @@ def _claim(rental_id: int, at: datetime) -> Rental | None:
         rental.next_step_at = None
         rental.save(update_fields=["next_step_at"])
         return None
-    rental.lock_token, rental.lock_expires_at = uuid.uuid4(), at + rules.LEASE
+    rental.lock_token, rental.lock_expires_at = uuid.uuid4(), at + rules.lease()
     rental.save(update_fields=["lock_token", "lock_expires_at"])
     return rental
 

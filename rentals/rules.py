@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from django.conf import settings
+
 from catalog.models import Offer
 
 # How long a machine may take from its first call until it was logged into.
@@ -12,9 +14,6 @@ DEADLINES = {
     Offer.Kind.SERVER: timedelta(minutes=60),
     Offer.Kind.CLUSTER: timedelta(minutes=20),
 }
-# A step's hold on its rental: longer than any driver call with its timeouts, short enough after a killed worker.
-LEASE = timedelta(seconds=30)
-
 # Seconds until the next look.
 AT_ONCE = 0
 SHORTLY = 1
@@ -29,6 +28,11 @@ ABSENCES_BELIEVED = 2
 WRONG_CARDS_BELIEVED = 3
 # Attempts after which an unfinished stop or delete is worth waking somebody.
 ATTEMPTS_BEFORE_ALARM = 20
+
+
+def lease() -> timedelta:
+    """A step's hold on its rental: longer than a driver's calls with their timeouts, short after a killed worker."""
+    return timedelta(seconds=settings.RENTALS_LEASE_SECONDS)
 
 
 def deadline_after(kind: str, at: datetime) -> datetime:

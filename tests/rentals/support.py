@@ -61,6 +61,9 @@ class Engine:
     def power(self, name: str, verb: str) -> None:
         self._http.post(f"/v1/machines/{name}/power", json={"verb": verb}).raise_for_status()
 
+    def replace_host_key(self, name: str) -> None:
+        self._http.post(f"/admin/machines/{name}/host-key").raise_for_status()
+
     def create_stranger(self, **labels: str) -> str:
         """A machine with our label that no rental knows."""
         key = uuid4()
