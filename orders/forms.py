@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 from django import forms
@@ -19,34 +20,30 @@ from orders.models import Term
 PRICED = ("quantity", "term", "periods")
 
 
-class PickOne(forms.TypedChoiceField):
+class PickOne(forms.ChoiceField):
     """A choice among objects that are loaded already: validating and showing them costs no further query."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(coerce=self._object, **options)
-        self.objects: dict[str, Any] = {}
+    objects: Mapping[str, Any] = MappingProxyType({})
 
     def offer(self, pairs: Iterable[tuple[str, Any, str]]) -> None:
-        """(value, object, label) of everything that may be chosen."""
+        """(value, object, label) of everything that may be chosen; this form's copy of the field only."""
         rows = list(pairs)
         self.objects = {value: found for value, found, _label in rows}
         self.choices = [(value, label) for value, _found, label in rows]
 
-    def _object(self, value: str) -> Any:
-        return self.objects[value]
+    def clean(self, value: Any) -> Any:
+        return self.objects.get(super().clean(value))
 
 
-class PickSome(forms.TypedMultipleChoiceField):
+class PickSome(forms.MultipleChoiceField):
     """Like PickOne, for several at once."""
 
-    def __init__(self, **options: Any) -> None:
-        super().__init__(coerce=self._object, widget=forms.CheckboxSelectMultiple, **options)
-        self.objects: dict[str, Any] = {}
-
+    widget = forms.CheckboxSelectMultiple
+    objects: Mapping[str, Any] = MappingProxyType({})
     offer = PickOne.offer
 
-    def _object(self, value: str) -> Any:
-        return self.objects[value]
+    def clean(self, value: Any) -> list[Any]:
+        return [self.objects[chosen] for chosen in super().clean(value)]
 
 
 class KeysForm(forms.Form):
