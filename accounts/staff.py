@@ -1,4 +1,44 @@
-"""The provider's own people: which group may see and do what in the admin. Data, applied by `accounts.actions`."""
+"""The provider's own people: which group may see and do what in the admin. Data, applied by `accounts.actions`.
+
+`view` shows rows; `change` also presses the buttons of the model's desk; `add` makes new rows where a desk allows it.
+Nobody deletes. Users and groups themselves are a superuser's.
+"""
+
+
+def _may(verb: str, *models: str) -> tuple[str, ...]:
+    return tuple(f"{app}.{verb}_{name}" for app, name in (model.split(".") for model in models))
+
+
+CATALOGUE = (
+    "catalog.region", "catalog.gpumodel", "catalog.source", "catalog.image", "catalog.offer", "catalog.price",
+    "catalog.pool", "catalog.host", "catalog.gpu", "catalog.allocation", "catalog.reservation",
+)  # fmt: skip
+CUSTOMERS = ("accounts.organization", "accounts.sshkey")
+SALES = ("orders.quote", "orders.order")
+MACHINES = ("rentals.rental", "rentals.usagewindow", "rentals.orphan")
+MONEY = ("billing.invoice", "billing.payment", "billing.billingaccount")
+BOOKS = ("billing.stripeevent", "billing.numberseries")
+SYSTEM = ("accounts.user", "auth.group", "admin.logentry")
 
 # model permissions by group, as "app.codename"; the admin's buttons check the change permission of their model.
-STAFF_GROUPS: dict[str, tuple[str, ...]] = {}
+STAFF_GROUPS: dict[str, tuple[str, ...]] = {
+    "operations": (
+        *_may("view", *CATALOGUE, *CUSTOMERS, *MACHINES, "orders.order"),
+        *_may(
+            "change",
+            "catalog.region", "catalog.image", "catalog.offer", "catalog.pool", "catalog.host", "catalog.gpu",
+            "catalog.reservation", "rentals.rental", "orders.order",
+        ),
+        *_may("add", "catalog.reservation"),
+    ),
+    "sales": (
+        *_may("view", *CATALOGUE, *CUSTOMERS, *SALES, *MONEY, "rentals.rental"),
+        *_may("change", "orders.quote", "orders.order", "catalog.offer", "catalog.price", "catalog.reservation"),
+        *_may("add", "orders.quote", "catalog.price", "catalog.reservation"),
+    ),
+    "finance": (
+        *_may("view", *CUSTOMERS, *SALES, *MONEY, *BOOKS, *MACHINES, "catalog.offer", "catalog.price"),
+        *_may("change", "billing.invoice", "billing.stripeevent", "accounts.creditline"),
+    ),
+    "auditor": _may("view", *CATALOGUE, *CUSTOMERS, *SALES, *MACHINES, *MONEY, *BOOKS, *SYSTEM),
+}  # fmt: skip

@@ -41,6 +41,16 @@ def apply_waiting(*, at: datetime) -> int:
     return done
 
 
+def apply_again(*, event_id: int, at: datetime) -> bool:
+    """Apply one stored event now, whatever its pause; whether it is done. One that was applied already stays so."""
+    event = StripeEvent.objects.get(pk=event_id)
+    if event.processed_at is not None:
+        return True
+    if not event.object_id.startswith("in_"):
+        return _finish([event.pk], at, note="") > 0
+    return _apply(event.object_id, [(event.pk, event.attempts)], at) > 0
+
+
 def _apply(stripe_invoice_id: str, events: list[tuple[int, int]], at: datetime) -> int:
     ids = [pk for pk, _attempts in events]
     try:

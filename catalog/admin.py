@@ -13,7 +13,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from unfold.decorators import display
 
-from catalog import actions
+from catalog import actions as verbs
 from catalog.models import Allocation, Gpu, GpuModel, Host, Image, Offer, Pool, Price, Region, Reservation, Source
 from marketplace.desk import inputs, show
 from marketplace.desk.base import Desk, Rows, bulk, button
@@ -56,7 +56,7 @@ FIGURES = (
 
 @admin.register(GpuModel)
 class GpuModelDesk(Desk):
-    """Accelerators with every figure and its source. Figures come from the catalogue's files and are corrected there."""
+    """Accelerators with every figure and its source. They come from the catalogue's files and are corrected there."""
 
     fieldsets = (
         (None, {"fields": ("name", "slug", "aliases", "vendor", "family", "architecture", "software_stack")}),
@@ -169,7 +169,7 @@ class PriceDesk(Desk):
     addable = True
     editable = ("valid_to",)
     buttons = ("replace",)
-    refusals = (actions.CatalogRefused,)
+    refusals = (verbs.CatalogRefused,)
     select = ("offer__gpu_model", "offer__region")
     autocomplete_fields = ("offer",)
     fieldsets = ((None, {"fields": ("offer", "meter", "currency", "rate", "valid_from", "valid_to")}),)
@@ -210,7 +210,7 @@ class PriceDesk(Desk):
         shown=lambda price: price.valid_to is None or price.valid_to > clock.now(),
     )
     def replace(self, request: HttpRequest, price: Price, *, rate: Decimal, valid_from: datetime) -> str:
-        new = actions.replace_price(price_id=price.pk, rate=rate, valid_from=valid_from, at=clock.now())
+        new = verbs.replace_price(price_id=price.pk, rate=rate, valid_from=valid_from, at=clock.now())
         self.log_addition(request, new, f"{price.rate} → {rate}")
         return _("The new price holds from %(at)s.") % {"at": show.moment(valid_from)}
 
@@ -333,7 +333,7 @@ class HostDesk(Desk):
         return self._set(host, Host.State.OFFLINE)
 
     def _set(self, host: Host, state: str) -> str:
-        now = actions.set_host_state(host_id=host.pk, state=state)
+        now = verbs.set_host_state(host_id=host.pk, state=state)
         return _("%(host)s is %(state)s now.") % {"host": now.name, "state": now.get_state_display()}
 
 
@@ -363,12 +363,12 @@ class GpuDesk(Desk):
         shown=lambda gpu: gpu.healthy,
     )
     def mark_broken(self, request: HttpRequest, gpu: Gpu) -> str:
-        actions.set_card_health(gpu_id=gpu.pk, healthy=False)
+        verbs.set_card_health(gpu_id=gpu.pk, healthy=False)
         return _("The card %(serial)s is out of sale.") % {"serial": gpu.serial}
 
     @button(gettext_lazy("In order again"), shown=lambda gpu: not gpu.healthy)
     def mark_healthy(self, request: HttpRequest, gpu: Gpu) -> str:
-        actions.set_card_health(gpu_id=gpu.pk, healthy=True)
+        verbs.set_card_health(gpu_id=gpu.pk, healthy=True)
         return _("The card %(serial)s is for sale again.") % {"serial": gpu.serial}
 
 

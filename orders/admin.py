@@ -1,7 +1,6 @@
 """The sales desk: quotes from draft to order, and orders as they were agreed."""
 
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 
 from django import forms
@@ -64,7 +63,18 @@ class OrderEventRows(EventRows):
 
 class QuoteLineRows(Rows):
     model = QuoteLine
-    fields = ("product", "image", "quantity", "term", "periods", "listed", "discount_percent", "agreed", "amount", "out")
+    fields = (
+        "product",
+        "image",
+        "quantity",
+        "term",
+        "periods",
+        "listed",
+        "discount_percent",
+        "agreed",
+        "amount",
+        "out",
+    )
     select = ("offer__gpu_model", "offer__region", "image", "quote")
 
     listed = show.rate("list_rate", gettext_lazy("list rate per card"), currency="quote__currency")
@@ -243,7 +253,9 @@ class QuoteDesk(Desk):
 
     @button(
         gettext_lazy("Send"),
-        explain=gettext_lazy("The quote becomes binding until its date and opens at its link. It cannot be edited then."),
+        explain=gettext_lazy(
+            "The quote becomes binding until its date and opens at its link. It cannot be edited then."
+        ),
         shown=is_draft,
     )
     def send(self, request: HttpRequest, quote: Quote) -> str:
@@ -261,9 +273,7 @@ class QuoteDesk(Desk):
         shown=lambda quote: quote.status not in {Quote.Status.ACCEPTED, Quote.Status.SUPERSEDED},
     )
     def revise(self, request: HttpRequest, quote: Quote, *, valid_until: datetime | None) -> HttpResponse:
-        successor = verbs.revise_quote(
-            quote_id=quote.pk, actor=request.user, at=clock.now(), valid_until=valid_until
-        )
+        successor = verbs.revise_quote(quote_id=quote.pk, actor=request.user, at=clock.now(), valid_until=valid_until)
         self.message_user(request, _("Version %(version)d is a draft now.") % {"version": successor.version})
         return HttpResponseRedirect(show.page_of(successor))
 

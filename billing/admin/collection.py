@@ -1,0 +1,112 @@
+"""Around the invoices: payments, what Stripe told us, billing accounts and the numbers."""
+
+import json
+from typing import Any
+
+from django.contrib import admin
+from django.http import HttpRequest
+from django.utils.html import format_html
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from unfold.decorators import display
+
+from billing import events
+from billing.models import BillingAccount, Invoice, NumberSeries, Payment, StripeEvent
+from marketplace.desk import show
+from marketplace.desk.base import Desk, bulk, button
+from marketplace.lib import clock
+
+
+@admin.register(Payment)
+class PaymentDesk(Desk):
+    """Money that arrived. Recorded once per reference, never edited."""
+
+    select = ("invoice__organization", "recorded_by")
+    fieldsets = ((None, {"fields": ("bill", "customer", "method", "reference", "amount", "received", "recorded_by")}),)
+    list_display = ("reference", "method", "amount", "bill", "customer", "received", "recorded_by")
+    list_filter = ("method", "currency", "received_at")
+    search_fields = ("reference", "invoice__number", "invoice__organization__name")
+    date_hierarchy = "received_at"
+    ordering = ("-received_at", "-pk")
+
+    bill = show.link("invoice", gettext_lazy("invoice"))
+    customer = show.link("invoice__organization", gettext_lazy("organization"))
+    amount = show.money("amount_minor", gettext_lazy("amount"))
+    received = show.instant("received_at", gettext_lazy("received at"))
+
+
+class NotApplied(Exception):
+    """The event still waits; what went wrong stands on it."""
+
+    def __init__(self, event: StripeEvent) -> None:
+        super().__init__(event.error)
+        self.message = _("%(event)s could not be applied: %(error)s") % {"event": event, "error": event.error}
+
+
+@admin.register(StripeEvent)
+class StripeEventDesk(Desk):
+    """What Stripe told us, stored before anything is done with it. A sweep applies it and keeps what went wrong."""
+
+    buttons = ("apply_again",)
+    actions = (bulk("apply_again", gettext_lazy("Apply the chosen ones again")),)
+    refusals = (NotApplied,)
+    fieldsets = (
+        (None, {"fields": ("stripe_id", "type", "object_id", "state")}),
+        (None, {"fields": ("received", "processed", "attempts", "next_attempt", "error")}),
+        (gettext_lazy("payload"), {"fields": ("content",), "classes": ("collapse",)}),
+    )
+    list_display = ("stripe_id", "type", "object_id", "state", "received", "processed", "attempts", "error")
+    list_filter = ("type", ("processed_at", admin.EmptyFieldListFilter), ("error", admin.EmptyFieldListFilter))
+    search_fields = ("=stripe_id", "=object_id", "type", "error")
+    date_hierarchy = "received_at"
+    ordering = ("-received_at", "-pk")
+
+    received = show.instant("received_at", gettext_lazy("received at"))
+    processed = show.instant("processed_at", gettext_lazy("processed at"))
+    next_attempt = show.instant("next_attempt_at", gettext_lazy("next attempt at"))
+
+    @display(description=gettext_lazy("status"), label={"done": "success", "waits": "info", "failing": "danger"})
+    def state(self, event: StripeEvent) -> Any:
+        if event.processed_at is not None:
+            return ("done", _("applied"))
+        return ("failing", _("failing")) if event.error else ("waits", _("waiting"))
+
+    @display(description=gettext_lazy("payload"))
+    def content(self, event: StripeEvent) -> str:
+        text = json.dumps(event.payload, ensure_ascii=False, indent=2, sort_keys=True)
+        return format_html('<pre class="overflow-auto whitespace-pre-wrap break-all">{}</pre>', text)
+
+    @button(gettext_lazy("Apply again"), shown=lambda event: event.processed_at is None)
+    def apply_again(self, request: HttpRequest, event: StripeEvent) -> str:
+        if not events.apply_again(event_id=event.pk, at=clock.now()):
+            event.refresh_from_db()
+            raise NotApplied(event)
+        return _("%(event)s is applied.") % {"event": event}
+
+
+@admin.register(BillingAccount)
+class BillingAccountDesk(Desk):
+    """How customers are billed."""
+
+    select = ("organization",)
+    fieldsets = ((None, {"fields": ("customer", "email", "stripe_customer_id", "elsewhere")}),)
+    list_display = ("customer", "email", "stripe_customer_id")
+    list_display_links = ("email",)
+    search_fields = ("organization__name", "email", "=stripe_customer_id")
+    ordering = ("organization__name",)
+
+    customer = show.link("organization", gettext_lazy("organization"))
+
+    @display(description=gettext_lazy("Lists"))
+    def elsewhere(self, account: BillingAccount) -> str:
+        return show.list_of(Invoice, Invoice._meta.verbose_name_plural, organization__id__exact=account.organization_id)
+
+
+@admin.register(NumberSeries)
+class NumberSeriesDesk(Desk):
+    """The next number of each series. Taken by the transaction that issues, so that no gap can form."""
+
+    fieldsets = ((None, {"fields": ("series", "year", "next_number")}),)
+    list_display = ("series", "year", "next_number")
+    list_filter = ("series",)
+    ordering = ("-year", "series")

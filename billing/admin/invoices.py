@@ -1,0 +1,295 @@
+"""Invoices: what was charged, how far Stripe has it, money by bank, and the exports finance works with."""
+
+import tempfile
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+
+from django.contrib import admin
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.contenttypes.models import ContentType
+from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
+from django.http import (
+    FileResponse,
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBadRequest,
+    StreamingHttpResponse,
+)
+from django.urls import path
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.http import content_disposition_header
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_POST
+from unfold.decorators import display
+
+from billing import actions as verbs
+from billing import stripe_gateway
+from billing.exports import invoice_lines_csv, invoice_lines_xlsx
+from billing.models import Invoice, InvoiceEvent, InvoiceLine, Payment
+from marketplace.desk import inputs, show
+from marketplace.desk.base import Desk, Rows, bulk, button
+from marketplace.lib import clock
+from marketplace.lib.money import exponent, format_minor, major, minor
+
+STATES = {
+    "draft": "info", "issued": "info", "pushing": "info", "open": "warning", "paid": "success",
+    "uncollectible": "danger", "void": "danger",
+}  # fmt: skip
+Status = Invoice.Status
+UNPAID = frozenset({Status.ISSUED, Status.PUSHING, Status.OPEN, Status.UNCOLLECTIBLE})
+SPREADSHEET = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+
+
+class LineRows(Rows):
+    model = InvoiceLine
+    fields = (
+        "position", "title", "region", "resource", "project", "meter", "quantity", "seconds", "periods", "price",
+        "gross", "tax_percent", "tax",
+    )  # fmt: skip
+    select = ("invoice",)
+    per_page = 100
+
+    price = show.rate("rate", gettext_lazy("rate"), currency="invoice__currency")
+    gross = show.money("amount_minor", gettext_lazy("amount"), currency="invoice__currency")
+    tax = show.money("tax_minor", gettext_lazy("tax within"), currency="invoice__currency")
+
+
+class PaymentRows(Rows):
+    model = Payment
+    fields = ("received", "method", "reference", "amount", "recorded_by")
+    select = ("recorded_by",)
+
+    received = show.instant("received_at", gettext_lazy("received at"))
+    amount = show.money("amount_minor", gettext_lazy("amount"))
+
+
+class EventRows(Rows):
+    model = InvoiceEvent
+    fields = ("when", "became", "actor", "note")
+    ordering = ("-at", "-pk")
+    select = ("actor",)
+    verbose_name_plural = gettext_lazy("What happened")
+
+    when = show.instant("at", gettext_lazy("When"))
+    became = show.badge("status", gettext_lazy("status"), STATES)
+
+
+class BankPaymentForm(inputs.DeskForm):
+    amount = inputs.decimal(label=gettext_lazy("Amount"), max_digits=14, min_value=Decimal("0.01"))
+    reference = inputs.text(
+        label=gettext_lazy("Reference"),
+        max_length=100,
+        help_text=gettext_lazy("The bank's own number of the transfer. The same reference is never booked twice."),
+    )
+    received_at = inputs.instant(label=gettext_lazy("Received at"))
+
+    def __init__(self, *args: Any, obj: Invoice, **kwargs: Any) -> None:
+        super().__init__(*args, obj=obj, **kwargs)
+        field = self.fields["amount"]
+        # Django builds the limit of digits when the field is made; ours depends on the invoice's currency.
+        field.max_digits, field.decimal_places = 14, exponent(obj.currency)
+        field.validators[-1].decimal_places = field.decimal_places
+        field.help_text = _("In %(currency)s; %(left)s is not paid yet.") % {
+            "currency": obj.currency,
+            "left": format_minor(obj.outstanding_minor, obj.currency),
+        }
+        self.initial.setdefault("amount", major(obj.outstanding_minor, obj.currency))
+        self.initial.setdefault("received_at", timezone.localtime(clock.now()).replace(microsecond=0))
+
+    def clean_received_at(self) -> datetime:
+        received_at = self.cleaned_data["received_at"]
+        if received_at > clock.now():
+            self.add_error("received_at", _("Money cannot be received in the future."))
+        return received_at
+
+
+class VoidForm(inputs.DeskForm):
+    note = inputs.note(label=gettext_lazy("Why"), max_length=300)
+
+
+class StillNotPushed(Exception):
+    """Stripe did not take the invoice; what it said stands on it."""
+
+    def __init__(self, invoice: Invoice) -> None:
+        super().__init__(invoice.push_error)
+        self.message = _("Stripe has not taken %(invoice)s: %(error)s") % {
+            "invoice": invoice,
+            "error": invoice.push_error,
+        }
+
+
+@admin.register(Invoice)
+class InvoiceDesk(Desk):
+    """Invoices. Once issued only their state moves, and that by actions; nothing is ever deleted."""
+
+    buttons = ("push_again", "record_payment", "void")
+    actions = (bulk("push_again", gettext_lazy("Send the chosen ones to Stripe again")), "export_csv", "export_xlsx")
+    refusals = (
+        verbs.IllegalMove, verbs.PaymentRefused, verbs.VoidRefused, stripe_gateway.GatewayError, StillNotPushed,
+    )  # fmt: skip
+    select = ("organization", "account__organization", "order")
+    list_before_template = "admin/desk/export.html"
+    fieldsets = (
+        (None, {"fields": ("name", "kind", "state", "customer", "order_link", "collection")}),
+        (gettext_lazy("Amounts"), {"fields": ("total", "tax", "paid", "left")}),
+        (gettext_lazy("Dates"), {"fields": ("from_", "to", "drafted", "issued", "due", "paid_on")}),
+        ("Stripe", {"fields": ("stripe_invoice_id", "page", "push_attempts", "next_push", "push_error")}),
+    )
+    inlines = (LineRows, PaymentRows, EventRows)
+    list_display = ("name", "customer", "kind", "state", "total", "left", "issued", "due", "trouble")
+    list_filter = (
+        "status", "kind", "collection", "currency", ("push_error", admin.EmptyFieldListFilter), "issued_at",
+    )  # fmt: skip
+    search_fields = ("number", "=key", "organization__name", "=stripe_invoice_id", "payments__reference")
+    date_hierarchy = "issued_at"
+    ordering = ("-drafted_at", "-pk")
+
+    customer = show.link("organization", gettext_lazy("organization"))
+    order_link = show.link("order", gettext_lazy("order"))
+    state = show.badge("status", gettext_lazy("status"), STATES)
+    total = show.money("total_minor", gettext_lazy("total"))
+    tax = show.money("tax_minor", gettext_lazy("tax within"))
+    paid = show.money("paid_minor", gettext_lazy("paid"))
+    from_ = show.instant("period_start", gettext_lazy("period start"))
+    to = show.instant("period_end", gettext_lazy("period end"))
+    drafted = show.instant("drafted_at", gettext_lazy("drafted at"))
+    issued = show.instant("issued_at", gettext_lazy("issued at"))
+    due = show.instant("due_at", gettext_lazy("due at"))
+    paid_on = show.instant("paid_at", gettext_lazy("paid at"))
+    next_push = show.instant("next_push_at", gettext_lazy("next push at"))
+
+    @display(description=gettext_lazy("number"), ordering="number")
+    def name(self, invoice: Invoice) -> str:
+        return invoice.number or _("draft")
+
+    @display(description=gettext_lazy("not paid yet"))
+    def left(self, invoice: Invoice) -> str:
+        if invoice.status == Status.VOID:
+            return show.DASH
+        return format_minor(invoice.outstanding_minor, invoice.currency)
+
+    @display(description=gettext_lazy("push error"), ordering="push_error")
+    def trouble(self, invoice: Invoice) -> str:
+        return invoice.push_error or show.DASH
+
+    @display(description=gettext_lazy("payment page"))
+    def page(self, invoice: Invoice) -> str:
+        if not invoice.hosted_url:
+            return show.DASH
+        return format_html(
+            '<a class="text-link break-all" rel="noopener noreferrer" href="{}">{}</a>',
+            invoice.hosted_url,
+            invoice.hosted_url,
+        )
+
+    def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
+        mine = {"organization__id__exact", "order__id__exact"}
+        return lookup in mine or super().lookup_allowed(lookup, value, request)
+
+    # --- buttons ---
+
+    @button(
+        gettext_lazy("Send to Stripe again"),
+        shown=lambda invoice: (
+            invoice.status in {Status.ISSUED, Status.PUSHING} and invoice.collection == Invoice.Collection.STRIPE
+        ),
+    )
+    def push_again(self, request: HttpRequest, invoice: Invoice) -> str:
+        now = verbs.retry_push(invoice_id=invoice.pk, at=clock.now())
+        if now.push_error:
+            raise StillNotPushed(now)
+        return _("%(invoice)s is %(state)s now.") % {"invoice": now, "state": now.get_status_display()}
+
+    @button(
+        gettext_lazy("Record bank payment"),
+        form=BankPaymentForm,
+        explain=gettext_lazy("Money that arrived on the bank account for this invoice."),
+        shown=lambda invoice: invoice.status in UNPAID,
+    )
+    def record_payment(
+        self, request: HttpRequest, invoice: Invoice, *, amount: Decimal, reference: str, received_at: datetime
+    ) -> str:
+        payment = verbs.record_payment(
+            invoice=invoice,
+            method=Payment.Method.BANK_TRANSFER,
+            reference=reference,
+            amount_minor=minor(amount, invoice.currency),
+            currency=invoice.currency,
+            received_at=received_at,
+            actor=request.user,
+            at=clock.now(),
+        )
+        return _("%(amount)s recorded under %(reference)s.") % {
+            "amount": format_minor(payment.amount_minor, payment.currency),
+            "reference": payment.reference,
+        }
+
+    @button(
+        gettext_lazy("Void"),
+        form=VoidForm,
+        explain=gettext_lazy(
+            "The invoice is taken back at Stripe first, then here. Its usage is billed anew by the next run."
+        ),
+        shown=lambda invoice: invoice.status in {Status.DRAFT, *UNPAID} and not invoice.paid_minor,
+        danger=True,
+    )
+    def void(self, request: HttpRequest, invoice: Invoice, *, note: str) -> str:
+        voided = verbs.void_invoice(invoice=invoice, at=clock.now(), actor=request.user, note=note)
+        return _("%(invoice)s is void.") % {"invoice": voided}
+
+    # --- exports ---
+
+    def get_urls(self) -> list:
+        view = self.admin_site.admin_view(require_POST(self.export_filtered))
+        return [path("export/<slug:shape>/", view, name="billing_invoice_export"), *super().get_urls()]
+
+    @admin.action(description=gettext_lazy("Export the chosen ones as CSV"), permissions=["view"])
+    def export_csv(self, request: HttpRequest, queryset: QuerySet) -> HttpResponse:
+        return self._export(request, queryset, "csv")
+
+    @admin.action(description=gettext_lazy("Export the chosen ones as XLSX"), permissions=["view"])
+    def export_xlsx(self, request: HttpRequest, queryset: QuerySet) -> HttpResponse:
+        return self._export(request, queryset, "xlsx")
+
+    def export_filtered(self, request: HttpRequest, shape: str) -> HttpResponse:
+        """Every invoice of the list as it is filtered, on all of its pages."""
+        if shape not in {"csv", "xlsx"}:
+            raise Http404
+        if not self.has_view_permission(request):
+            raise PermissionDenied
+        try:
+            filtered = self.get_changelist_instance(request).get_queryset(request)
+        except IncorrectLookupParameters:
+            return HttpResponseBadRequest(_("This filter is not known."))
+        return self._export(request, filtered, shape)
+
+    def _export(self, request: HttpRequest, queryset: QuerySet, shape: str) -> HttpResponse:
+        # The list's ordering and joins are of no use to the export, and its filters may have doubled rows.
+        chosen = Invoice.objects.filter(pk__in=queryset.order_by().values("pk"))
+        self._log_export(request, shape, chosen.count())
+        name = f"invoices-{timezone.localtime(clock.now()):%Y%m%d-%H%M%S}.{shape}"
+        if shape == "csv":
+            answer: Any = StreamingHttpResponse(invoice_lines_csv(chosen), content_type="text/csv; charset=utf-8")
+            answer.headers["Content-Disposition"] = content_disposition_header(True, name)
+            return answer
+        file = tempfile.TemporaryFile()  # noqa: SIM115 - the response closes it when it was sent
+        invoice_lines_xlsx(chosen, file)
+        file.seek(0)
+        return FileResponse(file, as_attachment=True, filename=name, content_type=SPREADSHEET)
+
+    def _log_export(self, request: HttpRequest, shape: str, count: int) -> None:
+        """An export is no change of one row, so the log names the list, its filter and how much was taken."""
+        filtered = f" ({request.GET.urlencode()})" if request.GET else ""
+        LogEntry.objects.create(
+            user_id=request.user.pk,
+            content_type=ContentType.objects.get_for_model(Invoice),
+            object_repr=str(self.opts.verbose_name_plural),
+            action_flag=CHANGE,
+            change_message=f"{shape.upper()}: {count}{filtered}",
+        )

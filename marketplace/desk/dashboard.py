@@ -1,0 +1,171 @@
+"""The desk's first page: what stands still and what is left, in a few aggregate queries."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, F, Min, Q, Sum
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from billing.models import Invoice, StripeEvent
+from catalog.models import Host, Pool
+from marketplace.desk import show
+from marketplace.desk.navigation import may_see
+from marketplace.lib import clock
+from marketplace.lib.money import format_minor
+from orders.models import Order, Quote
+from rentals.models import Rental
+from rentals.reasons import WHAT
+
+Text = str | Promise
+Context = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number with where to look at its rows; `alarm` when somebody has to act."""
+
+    title: Text
+    value: str
+    address: str
+    note: Text = ""
+    alarm: bool = False
+
+
+def overview(request: HttpRequest, context: Context) -> Context:
+    """What this person may see of today."""
+    figures: list[Figure] = []
+    if may_see(request, "rentals.rental"):
+        figures += _rentals()
+        context["waiting"] = _waiting()
+    if may_see(request, "orders.order"):
+        figures += _sales()
+    if may_see(request, "billing.invoice"):
+        figures += _invoices()
+    if may_see(request, "billing.stripeevent"):
+        figures.append(_stripe_events())
+    if may_see(request, "catalog.pool"):
+        context["pools"] = _pools()
+    context["figures"] = figures
+    return context
+
+
+def _list(model: str, **query: Any) -> str:
+    return reverse(f"admin:{model}_changelist", query=query)
+
+
+def _rentals() -> Iterator[Figure]:
+    stuck = Q(status__in=[Rental.Status.NEEDS_OPERATOR, Rental.Status.LOST])
+    counts = Rental.objects.aggregate(
+        running=Count("pk", filter=Q(status=Rental.Status.RUNNING)),
+        cards=Sum("subscription__cards", filter=Q(status=Rental.Status.RUNNING), default=0),
+        moving=Count("pk", filter=Q(status__in=Rental.MOVING)),
+        stuck=Count("pk", filter=stuck),
+    )
+    running = _list("rentals_rental", status__exact=Rental.Status.RUNNING)
+    yield Figure(
+        _("Running rentals"), str(counts["running"]), running, _("%(cards)d cards") % {"cards": counts["cards"]}
+    )
+    yield Figure(_("Rentals on their way"), str(counts["moving"]), _list("rentals_rental", status__in="reserved,"))
+    yield Figure(
+        _("Waiting for a person"),
+        str(counts["stuck"]),
+        _list("rentals_rental", status__exact=Rental.Status.NEEDS_OPERATOR),
+        alarm=bool(counts["stuck"]),
+    )
+
+
+def _waiting() -> list[dict[str, Any]]:
+    """Unfinished rentals by why they wait, the largest group first."""
+    over = [Rental.Status.GONE, Rental.Status.FAILED]
+    groups = (
+        Rental.objects.exclude(status__in=over)
+        .exclude(reason="")
+        .values("reason")
+        .annotate(count=Count("pk"), oldest=Min("created_at"), next_step=Min("next_step_at"))
+        .order_by("-count", "reason")
+    )
+    at = clock.now()
+    return [
+        {
+            "what": WHAT.get(group["reason"], group["reason"]),
+            "count": group["count"],
+            "oldest": show.span(at - group["oldest"]),
+            "next_step": show.moment(group["next_step"]),
+            "address": _list("rentals_rental", reason=group["reason"]),
+        }
+        for group in groups
+    ]
+
+
+def _pools() -> list[dict[str, Any]]:
+    active = Q(hosts__state=Host.State.ACTIVE)
+    rows = (
+        Pool.objects.select_related("gpu_model", "region")
+        .annotate(free=Sum("hosts__cards_free", filter=active, default=0), total=Sum("hosts__cards_total", default=0))
+        .order_by(F("total").desc(), "code")
+    )
+    return [
+        {
+            "pool": pool,
+            "address": show.page_of(pool),
+            "free": pool.free,
+            "total": pool.total,
+            "taken_percent": round(100 * (pool.total - pool.free) / pool.total) if pool.total else 0,
+        }
+        for pool in rows
+    ]
+
+
+def _sales() -> Iterator[Figure]:
+    unpaid = Order.objects.filter(status=Order.Status.AWAITING_PAYMENT).count()
+    yield Figure(
+        _("Orders awaiting payment"),
+        str(unpaid),
+        _list("orders_order", status__exact=Order.Status.AWAITING_PAYMENT),
+    )
+    sent = Quote.objects.filter(status=Quote.Status.SENT).count()
+    yield Figure(_("Open quotes"), str(sent), _list("orders_quote", status__exact=Quote.Status.SENT))
+
+
+def _invoices() -> Iterator[Figure]:
+    unpaid = [Invoice.Status.ISSUED, Invoice.Status.PUSHING, Invoice.Status.OPEN, Invoice.Status.UNCOLLECTIBLE]
+    rows = list(
+        Invoice.objects.filter(status__in=unpaid)
+        .values("currency")
+        .annotate(
+            count=Count("pk"),
+            left=Sum(F("total_minor") - F("paid_minor")),
+            overdue=Count("pk", filter=Q(due_at__lt=clock.now())),
+            errors=Count("pk", filter=~Q(push_error="")),
+        )
+        .order_by("currency")
+    )
+    overdue = sum(row["overdue"] for row in rows)
+    errors = sum(row["errors"] for row in rows)
+    yield Figure(
+        _("Unpaid invoices"),
+        str(sum(row["count"] for row in rows)),
+        _list("billing_invoice", status__exact=Invoice.Status.OPEN),
+        " · ".join(format_minor(row["left"], row["currency"]) for row in rows),
+    )
+    yield Figure(
+        _("Overdue"), str(overdue), _list("billing_invoice", status__exact=Invoice.Status.OPEN), alarm=bool(overdue)
+    )
+    yield Figure(_("Push errors"), str(errors), _list("billing_invoice", push_error__isempty=0), alarm=bool(errors))
+
+
+def _stripe_events() -> Figure:
+    counts = StripeEvent.objects.filter(processed_at__isnull=True).aggregate(
+        waiting=Count("pk"), failing=Count("pk", filter=~Q(error=""))
+    )
+    return Figure(
+        _("Stripe events not applied"),
+        str(counts["waiting"]),
+        _list("billing_stripeevent", processed_at__isempty=1),
+        _("%(count)d failing") % {"count": counts["failing"]} if counts["failing"] else "",
+        alarm=bool(counts["failing"]),
+    )

@@ -1,0 +1,85 @@
+"""The desk's sidebar: four groups by who works with them. Each entry shows only to those who may see its rows."""
+
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from marketplace.context import PRODUCT_NAME
+
+Text = str | Promise
+
+# (app.model, icon): the title is the model's own plural.
+OPERATIONS = (
+    ("rentals.rental", _("Rentals"), "dns"),
+    ("catalog.pool", _("Pools"), "hub"),
+    ("catalog.host", _("Hosts"), "host"),
+    ("catalog.gpu", _("Cards"), "memory"),
+    ("catalog.allocation", _("Allocations"), "assignment_ind"),
+    ("catalog.reservation", _("Reservations"), "event_available"),
+    ("rentals.orphan", _("Orphans"), "help_center"),
+    ("catalog.image", _("Images"), "deployed_code"),
+    ("catalog.region", _("Regions"), "location_on"),
+)
+SALES = (
+    ("orders.quote", _("Quotes"), "request_quote"),
+    ("orders.order", _("Orders"), "shopping_cart"),
+    ("accounts.organization", _("Organizations"), "apartment"),
+    ("catalog.offer", _("Offers"), "sell"),
+    ("catalog.price", _("Prices"), "price_change"),
+    ("catalog.gpumodel", _("GPU models"), "developer_board"),
+)
+FINANCE = (
+    ("billing.invoice", _("Invoices"), "receipt_long"),
+    ("billing.payment", _("Payments"), "payments"),
+    ("billing.billingaccount", _("Billing accounts"), "account_balance"),
+    ("rentals.usagewindow", _("Usage windows"), "timer"),
+    ("billing.stripeevent", _("Stripe events"), "webhook"),
+    ("billing.numberseries", _("Number series"), "pin"),
+)
+SYSTEM = (
+    ("accounts.user", _("Users"), "person"),
+    ("auth.group", _("Staff groups"), "groups"),
+    ("accounts.sshkey", _("SSH keys"), "key"),
+    ("catalog.source", _("Sources"), "link"),
+    ("admin.logentry", _("Log of the desk"), "history"),
+)
+
+
+def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
+    """What unfold draws at the side."""
+    overview = {"title": _("Overview"), "icon": "space_dashboard", "link": reverse("admin:index")}
+    return [
+        {"items": [overview]},
+        _group(request, _("Operations"), OPERATIONS),
+        _group(request, _("Sales"), SALES),
+        _group(request, _("Finance"), FINANCE),
+        _group(request, _("System"), SYSTEM),
+    ]
+
+
+def _group(request: HttpRequest, title: Text, entries: tuple[tuple[str, Text, str], ...]) -> dict[str, Any]:
+    items = [_item(model, name, icon) for model, name, icon in entries if may_see(request, model)]
+    return {"title": title, "separator": True, "items": items}
+
+
+def _item(model: str, title: Text, icon: str) -> dict[str, Any]:
+    return {"title": title, "icon": icon, "link": reverse(f"admin:{model.replace('.', '_')}_changelist")}
+
+
+def may_see(request: HttpRequest, model: str) -> bool:
+    app, name = model.split(".")
+    user = request.user
+    return user.has_perm(f"{app}.view_{name}") or user.has_perm(f"{app}.change_{name}")
+
+
+def site_title(request: HttpRequest) -> str:
+    return str(_("%(product)s desk") % {"product": PRODUCT_NAME})
+
+
+def environment(request: HttpRequest) -> list[Any] | None:
+    """A label that says when nothing here is real."""
+    return [_("Local demonstration"), "warning"] if settings.DEBUG else None
