@@ -106,6 +106,20 @@ def test_an_event_is_held_to_the_schema_of_what_it_carries(api, sandbox, monkeyp
     assert sandbox.objects("customer") == []
 
 
+def test_a_crash_of_the_sandbox_is_an_answer_and_a_violation(api, sandbox, monkeypatch, capfd):
+    def crash(call):
+        call.store.add({"id": "cus_half", "object": "customer"})
+        raise ZeroDivisionError
+
+    replace(monkeypatch, routes.customers.create_customer, crash)
+    with pytest.raises(stripe.APIError):
+        api.customers.create({})
+
+    assert sandbox.take_violations() == ["crash POST /v1/customers: ZeroDivisionError()"]
+    assert "ZeroDivisionError" in capfd.readouterr().err
+    assert sandbox.objects("customer") == []
+
+
 def test_every_address_of_the_sandbox_is_one_of_stripes():
     document = contract.load()
     for route in routes.ROUTES:

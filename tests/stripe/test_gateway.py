@@ -299,6 +299,20 @@ def test_an_unclear_answer_to_something_that_did_not_happen_stays_unclear(gatewa
     assert gateway.finalize(invoice_id=invoice.id, invoice_uuid=UUID, version=2).status == "open"
 
 
+def test_a_page_in_a_hurry_tries_once(gateway, sandbox, customer):
+    sandbox.requests.clear()
+    failing(sandbox, "drop_before")
+
+    with gateway.hurried(3), pytest.raises(gw.UnknownOutcome):
+        draft(customer)
+    assert len(sandbox.requests) == 1
+
+    sandbox.faults.configure({"reset": True})
+    failing(sandbox, "drop_before", times=2)
+    assert draft(customer).status == "draft"
+    assert len(sandbox.requests) == 4
+
+
 def test_a_server_that_is_not_there(gateway, settings):
     settings.STRIPE_API_BASE = "http://127.0.0.1:9"
 

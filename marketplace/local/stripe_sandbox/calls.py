@@ -51,7 +51,7 @@ class Call:
 
     def emit(self, type: str, body: dict[str, Any]) -> None:
         """Record an event with the object as it is now; it leaves with the transaction that caused it."""
-        event = {
+        event: dict[str, Any] = {
             "id": self.store.new_id("evt"),
             "object": "event",
             "api_version": API_VERSION,
@@ -66,11 +66,9 @@ class Call:
         self.store.queue_delivery(event["id"])
         self.events.append(event)
 
-    def page(
-        self, items: list[dict[str, Any]], path: str, *, newest_first: bool = True, limit: int | None = None
-    ) -> dict[str, Any]:
+    def page(self, items: list[dict[str, Any]], path: str, *, newest_first: bool = True) -> dict[str, Any]:
         """One page of a list (https://docs.stripe.com/api/pagination); `items` come oldest first."""
-        size = limit or self.params.get("limit", 10)
+        size = self.params.get("limit", 10)
         if not 1 <= size <= 100:
             raise invalid("Limit must be between 1 and 100", param="limit")
         ordered = list(reversed(items)) if newest_first else items

@@ -7,6 +7,7 @@ import json
 import socket
 import sys
 import threading
+import traceback
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -108,6 +109,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
             return
+        except Exception as error:  # a fault of the sandbox itself must neither hide nor look like a lost connection
+            traceback.print_exc()
+            self.server.sandbox.violations.append(f"crash {method} {self.path}: {error!r}")
+            status, extra = 500, {"Stripe-Should-Retry": "false"}
+            answer = {"error": {"type": "api_error", "message": f"The sandbox failed: {type(error).__name__}"}}
         self._json(status, answer, extra)
 
     def _control(self, method: str, path: str, body: str) -> None:

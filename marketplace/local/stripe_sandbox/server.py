@@ -5,6 +5,7 @@ import hmac
 import json
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -52,7 +53,7 @@ class SandboxServer:
         self.violations: list[str] = []
         self.faults = Faults()
         self.return_url = return_url
-        self.requests: list[tuple[str, str, str]] = []
+        self.requests: deque[tuple[str, str, str]] = deque(maxlen=10_000)
         self._api_key = api_key
         self._public_url = public_url
         self._store = Store(state, deliver=bool(webhook_url))

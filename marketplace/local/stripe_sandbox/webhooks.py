@@ -100,7 +100,7 @@ class Sender(threading.Thread):
             response = connection.getresponse()
             response.read()
             return str(response.status)
-        except (OSError, http.client.HTTPException) as error:
+        except (OSError, ValueError, http.client.HTTPException) as error:
             return f"no answer: {type(error).__name__}"
         finally:
             connection.close()
