@@ -35,7 +35,15 @@ def end(
     return process.returncode
 
 
-def wait_until(ready: Callable[[], bool], process: subprocess.Popen, *, what: str, seconds: float, log: str) -> None:
+def wait_until(
+    ready: Callable[[], bool],
+    process: subprocess.Popen,
+    *,
+    what: str,
+    seconds: float,
+    log: str = "",
+    pause: float = 0.05,
+) -> None:
     """Poll until `ready`; a Problem that shows the log's end when the process dies or the time is over."""
     deadline = time.monotonic() + seconds
     while not ready():
@@ -43,11 +51,13 @@ def wait_until(ready: Callable[[], bool], process: subprocess.Popen, *, what: st
             raise Problem(f"{what} ended while it was starting (status {process.returncode}).\n{log_tail(log)}")
         if time.monotonic() > deadline:
             raise Problem(f"{what} did not become ready within {seconds:.0f} seconds.\n{log_tail(log)}")
-        time.sleep(0.05)
+        time.sleep(pause)
 
 
 def log_tail(path: str, lines: int = 15) -> str:
-    """The last lines of a log, indented, with its name."""
+    """The last lines of a log, indented, with its name; nothing to add where the lines went to the terminal."""
+    if not path:
+        return "Its words are above."
     try:
         with open(path, encoding="utf-8", errors="replace") as file:
             kept = file.read().splitlines()[-lines:]

@@ -91,8 +91,10 @@ class Stack:
             self._start_servers()
             self._start_services(["stripe", "engine"])
             self._prepare()
-            self._start_services(["web", "worker", "beat"])
+            # The page first: it is what the person waits for, and a laptop has few cores.
+            self._start_services(["web"])
             self._wait_for_web()
+            self._start_services(["worker", "beat"])
         except BaseException:
             self.stop()
             raise
@@ -229,7 +231,7 @@ class Stack:
         web = [
             *(sys.executable, "-m", "gunicorn", "marketplace.wsgi:application", "--bind", f"{self.host}:{self.port}"),
             # Threads, because browsers open connections ahead of need and would block a worker each.
-            *("--workers", "2", "--threads", "4", "--graceful-timeout", "5", "--log-level", "warning"),
+            *("--workers", "2", "--threads", "4", "--graceful-timeout", "5", "--log-level", "warning", "--preload"),
             # Without the query string: it may hold tokens.
             *("--access-logfile", "-", "--access-logformat", "%(m)s %(U)s %(s)s %(M)s ms"),
         ]
@@ -294,7 +296,8 @@ class Stack:
 
     def _wait(self, name: str, ready: Callable[[], bool], seconds: float) -> None:
         log = "" if self._say else str(self.log_file(name))
-        processes.wait_until(ready, self.processes[name], what=f"{name}", seconds=seconds, log=log)
+        # Not faster: each question to a failing site writes a traceback.
+        processes.wait_until(ready, self.processes[name], what=name, seconds=seconds, log=log, pause=0.25)
 
 
 # What the caller's environment may bring along; anything else of these names stays outside the stack.
