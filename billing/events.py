@@ -1,4 +1,4 @@
-"""Applying what webhooks stored: re-fetch the invoice each event is about, act on what it is now, keep what went wrong."""
+"""Applying what webhooks stored: re-fetch the invoice, act on what it is now, keep what went wrong."""
 
 import logging
 from collections import defaultdict

@@ -206,7 +206,7 @@ class Invoice(models.Model):
 
     @property
     def month(self) -> str:
-        """The calendar month of a usage invoice (2026-11), in the organization's zone; needs the organization loaded."""
+        """The calendar month of a usage invoice (2026-11) in the organization's zone; needs the organization loaded."""
         if self.period_start is None:
             return ""
         return f"{clock.local_date(self.period_start, self.organization.zone):%Y-%m}"

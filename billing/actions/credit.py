@@ -12,7 +12,7 @@ from marketplace.lib.money import exponent
 
 logger = logging.getLogger(__name__)
 
-# One rounding for each subscription and meter, as its invoice line will have; closed windows and the open meter together.
+# One rounding for each subscription and meter, as its invoice line will have; windows and the open meter together.
 _UNBILLED = """
     WITH used AS (
         SELECT w.subscription_id, w.meter, w.rate, w.quantity,

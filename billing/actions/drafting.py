@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.db import connection, transaction
 
@@ -30,7 +30,7 @@ class Drafted:
     failed: list[int] = field(default_factory=list)
 
 
-# --- prepaid orders --------------------------------------------------------------------------------------------------
+# --- prepaid orders -----------------------------------------------------------------------------------------
 def draft_order_invoices(*, at: datetime) -> list[Invoice]:
     """Invoice every order that waits for payment and has none. An order that cannot be invoiced stops no other."""
     drafted = []
@@ -110,7 +110,7 @@ def _order_line(line: OrderLine, order: Order) -> InvoiceLine:
     )
 
 
-# --- usage -----------------------------------------------------------------------------------------------------------
+# --- usage --------------------------------------------------------------------------------------------------
 def draft_usage_invoices(*, at: datetime) -> Drafted:
     """Invoice every local calendar month that ended by `at` and has usage no invoice charged.
 
@@ -143,7 +143,7 @@ def _organizations_with_usage(at: datetime) -> list[tuple[int, datetime]]:
     """Organizations with unbilled usage that ended by `at`, and when the earliest of it began."""
     with connection.cursor() as cursor:
         cursor.execute(
-            f"SELECT w.organization_id, min(lower(w.period)) {_PENDING} AND upper(w.period) <= %s"  # noqa: S608
+            f"SELECT w.organization_id, min(lower(w.period)) {_PENDING} AND upper(w.period) <= %s"
             " GROUP BY w.organization_id ORDER BY w.organization_id",
             [at],
         )
@@ -182,6 +182,20 @@ def _closed_months(earliest: datetime, at: datetime, zone: str) -> Iterator[tupl
         start = end
 
 
+class Used(NamedTuple):
+    """Unbilled usage of one subscription and meter: what the database adds up."""
+
+    subscription_id: int
+    meter: str
+    quantity: int
+    rate: Decimal
+    currency: str
+    seconds: Decimal
+    start: datetime
+    end: datetime
+    window_ids: list[int]
+
+
 class UsageLine(NamedTuple):
     """A line to be and the windows it charges."""
 
@@ -200,46 +214,40 @@ def _usage_lines(organization_id: int, *, until: datetime) -> list[UsageLine]:
             {_PENDING} AND w.organization_id = %s AND upper(w.period) <= %s
             GROUP BY w.subscription_id, w.meter, w.quantity, w.rate, w.currency
             ORDER BY min(lower(w.period)), w.subscription_id, w.meter, w.rate, w.quantity
-            """,  # noqa: S608
+            """,
             [organization_id, until],
         )
-        rows = cursor.fetchall()
+        found = [Used(*row) for row in cursor.fetchall()]
     subscriptions = (
-        Subscription.objects.filter(pk__in={row[0] for row in rows})
+        Subscription.objects.filter(pk__in={used.subscription_id for used in found})
         .select_related("order_line__offer__gpu_model", "order_line__offer__region", "project", "rental")
         .in_bulk()
     )
-    return [UsageLine(_usage_line(subscriptions[row[0]], *row[1:8]), row[8]) for row in rows]
+    return [UsageLine(_usage_line(subscriptions[used.subscription_id], used), used.window_ids) for used in found]
 
 
-def _usage_line(
-    subscription: Subscription,
-    meter: str,
-    quantity: int,
-    rate: Decimal,
-    currency: str,
-    seconds: Any,
-    start: datetime,
-    end: datetime,
-) -> InvoiceLine:
-    amount = pricing.line_amount(meter=meter, quantity=quantity, rate=rate, currency=currency, seconds=int(seconds))
+def _usage_line(subscription: Subscription, used: Used) -> InvoiceLine:
+    seconds = int(used.seconds)
+    amount = pricing.line_amount(
+        meter=used.meter, quantity=used.quantity, rate=used.rate, currency=used.currency, seconds=seconds
+    )
     return InvoiceLine(
         order_line=subscription.order_line,
         subscription=subscription,
-        meter=meter,
+        meter=used.meter,
         title=subscription.order_line.offer.title,
         region=_region_name(subscription.order_line),
         resource=subscription.rental.name,
         project=subscription.project.name,
-        quantity=quantity,
-        seconds=int(seconds),
-        rate=rate,
+        quantity=used.quantity,
+        seconds=seconds,
+        rate=used.rate,
         amount_minor=amount.minor,
         tax_percent=subscription.tax_percent,
         tax_minor=pricing.tax_within(amount.minor, subscription.tax_percent),
         tax_code=subscription.tax_code,
-        period_start=start,
-        period_end=end,
+        period_start=used.start,
+        period_end=used.end,
     )
 
 
@@ -270,7 +278,7 @@ def _bind_windows(lines: list[UsageLine]) -> None:
         )
 
 
-# --- both ------------------------------------------------------------------------------------------------------------
+# --- both ---------------------------------------------------------------------------------------------------
 def _store(invoice: Invoice, lines: list[InvoiceLine], *, at: datetime) -> Invoice:
     """Save the draft with its lines, its totals their sums, and issue it in the same transaction."""
     invoice.total_minor = sum(line.amount_minor for line in lines)

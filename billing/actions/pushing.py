@@ -1,7 +1,7 @@
 """Pushing: an issued invoice is brought to Stripe and opened for payment.
 
-The database says who may talk to Stripe about an invoice (a lease that expires) and what came of it; the network is used
-between transactions. Killed at any point, repeated or run twice at once, Stripe ends up with one invoice of our total.
+The database says who may talk to Stripe about an invoice (a lease that expires) and what came of it; the network is
+used between transactions. Killed at any point, repeated or run twice at once, Stripe ends up with one invoice, ours.
 """
 
 import logging
@@ -52,7 +52,7 @@ def due_for_push(*, at: datetime) -> list[int]:
 
 
 def push(*, invoice_id: int, at: datetime, impatient: bool = False) -> Invoice:
-    """Bring the invoice one attempt further: issued → pushing → open. Returns it as it then is; never raises for Stripe.
+    """Bring the invoice one attempt further: issued → pushing → open. Returns it as it then is; Stripe raises nothing.
 
     Does nothing when another attempt is running, the invoice is parked, or its pause is not over (`impatient` skips
     the pause: somebody is waiting in front of the page).
@@ -78,7 +78,7 @@ def retry_push(*, invoice_id: int, at: datetime) -> Invoice:
     return push(invoice_id=invoice_id, at=at)
 
 
-# --- the lease ---------------------------------------------------------------------------------------------------------
+# --- the lease ----------------------------------------------------------------------------------------------
 @transaction.atomic
 def _lease(invoice_id: int, at: datetime, *, impatient: bool) -> Invoice | None:
     """The invoice with this attempt's lease on it, or None when it is not ours to push now."""
@@ -102,7 +102,7 @@ def _may_start(invoice: Invoice, at: datetime, *, impatient: bool) -> bool:
 
 
 def leased(invoice: Invoice, at: datetime) -> bool:
-    """Whether an attempt may be talking to Stripe about it now. A pause after a failure carries its error, a lease none."""
+    """Whether an attempt may be talking to Stripe now. A pause after a failure carries its error, a lease none."""
     return (
         invoice.status == Status.PUSHING
         and invoice.next_push_at is not None
@@ -120,7 +120,7 @@ def take_lease(invoice: Invoice, at: datetime) -> None:
     invoice.save(update_fields=["next_push_at", "push_started_at", "push_attempts", "push_error"])
 
 
-# --- the network ---------------------------------------------------------------------------------------------------------
+# --- the network --------------------------------------------------------------------------------------------
 def _bring(invoice: Invoice) -> StripeInvoice:
     """Everything said to Stripe. Any attempt but the first looks up what exists first, so a key's age never matters."""
     draft = _draft(invoice, customer=ensure_customer(invoice.account, version=invoice.push_version))
@@ -176,7 +176,8 @@ def _charges(invoice: Invoice, lines: list[InvoiceLine]) -> list[Charge]:
 
 
 def _line(invoice: Invoice, charge: Charge, rates: dict[Decimal, str]) -> LineDraft:
-    start = charge.start or invoice.period_start or invoice.issued_at
+    # An order is charged as of its invoice: its term starts when its machines run.
+    start = charge.start or invoice.period_start or invoice.drafted_at
     end = charge.end or invoice.period_end or start
     return LineDraft(
         uuid=charge.key,
@@ -199,11 +200,12 @@ def _tax_rates(percents: Iterable[Decimal], *, version: int) -> dict[Decimal, st
 
 def _days_until_due(invoice: Invoice) -> int:
     """Whole days, from facts that do not change; Stripe counts none below one."""
-    assert invoice.due_at is not None and invoice.issued_at is not None  # noqa: S101 - issued invoices have both
+    assert invoice.due_at is not None  # noqa: S101 - issued invoices have both
+    assert invoice.issued_at is not None  # noqa: S101
     return max(1, math.ceil((invoice.due_at - invoice.issued_at) / DAY))
 
 
-# --- what came of it -------------------------------------------------------------------------------------------------------
+# --- what came of it ----------------------------------------------------------------------------------------
 def _give_up(invoice: Invoice, problem: stripe_gateway.GatewayError, at: datetime) -> Invoice:
     """Write down why this attempt ended: a pause where coming again helps, parked with an alarm where it does not."""
     with transaction.atomic():
@@ -242,7 +244,7 @@ def _pause(attempts: int) -> timedelta:
 
 
 def _finish(invoice: Invoice, theirs: StripeInvoice, at: datetime) -> Invoice:
-    """Open the invoice with Stripe's id and page. What happened to it meanwhile wins: a void one is voided there too."""
+    """Open the invoice with Stripe's id and page. What happened meanwhile wins: a void one is voided there too."""
     with transaction.atomic():
         fresh = locked(invoice.pk)
         if not fresh.stripe_invoice_id:

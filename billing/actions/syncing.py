@@ -55,7 +55,7 @@ def apply_stripe_invoice(*, theirs: StripeInvoice, at: datetime) -> Invoice | No
 
 
 def _record_payments(invoice: Invoice, theirs: StripeInvoice, at: datetime) -> None:
-    """One payment of ours for each of Stripe's. What Stripe counts as paid elsewhere is money only if we know it not yet."""
+    """One payment of ours for each of Stripe's. Paid elsewhere, says Stripe: money only if we do not know it yet."""
     _remember(invoice.pk, theirs)
     paid = [p for p in stripe_gateway.list_payments(invoice_id=theirs.id) if p.status == "paid" and p.amount > 0]
     for payment in paid:
@@ -111,7 +111,7 @@ def _mark_uncollectible(invoice_id: int, at: datetime) -> None:
         move_invoice(invoice, Status.UNCOLLECTIBLE, at=at, note="marked at Stripe")
 
 
-# --- asking, should a webhook never arrive ---------------------------------------------------------------------------
+# --- asking, should a webhook never arrive ------------------------------------------------------------------
 def sweep_open_invoices(*, at: datetime) -> int:
     """Ask Stripe about open invoices whose check is due, a growing while apart; returns how many were asked about.
 
@@ -153,7 +153,7 @@ def paid_elsewhere(at: datetime) -> Iterable[Invoice]:
 
 
 def report_out_of_band(*, invoice: Invoice, at: datetime) -> None:
-    """Tell Stripe that the money came by bank, so that nobody pays it there too. Tried again by the sweep until it holds."""
+    """Tell Stripe that the money came by bank, so that nobody pays there too. The sweep repeats it until it holds."""
     try:
         stripe_gateway.pay_out_of_band(
             invoice_id=invoice.stripe_invoice_id, invoice_uuid=invoice.key, version=invoice.push_version
@@ -172,7 +172,7 @@ def report_out_of_band(*, invoice: Invoice, at: datetime) -> None:
     Invoice.objects.filter(pk=invoice.pk, status=Status.PAID).update(next_check_at=None)
 
 
-# --- nightly comparison ----------------------------------------------------------------------------------------------
+# --- nightly comparison -------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Difference:
     """Where Stripe's books and ours disagree about one invoice."""

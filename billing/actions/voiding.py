@@ -97,7 +97,7 @@ def _note_failure(invoice_id: int, problem: stripe_gateway.GatewayError) -> None
     invoice.save(update_fields=["push_error", "push_version"])
 
 
-# --- orders whose hold ran out ---------------------------------------------------------------------------------------
+# --- orders whose hold ran out ------------------------------------------------------------------------------
 def settle_expiring(*, at: datetime) -> dict[str, list[int]]:
     """For every expiring order make sure at Stripe that nobody can pay any more, then cancel it and free its cards.
 

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
+from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.models import CharField, Func, QuerySet
 
@@ -29,17 +30,35 @@ def invoice_lines_csv(invoices: QuerySet[Invoice]) -> Iterator[bytes]:
 
     The work is done before the first chunk is asked for, so an error is an error page and not half a file.
     """
-    file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed by the reader below
-    file.write(_header())
-    _copy(rows(invoices, wrap=_guarded), file)
-    file.seek(0)
-    return _chunks(file)
+    file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed by its reader
+    try:
+        file.write(_header())
+        _copy(rows(invoices, wrap=_guarded), file)
+        file.seek(0)
+    except BaseException:
+        file.close()
+        raise
+    return _Chunks(file)
 
 
-def _chunks(file: Any) -> Iterator[bytes]:
-    with file:
-        while chunk := file.read(CHUNK):
-            yield chunk
+class _Chunks:
+    """The file piece by piece. A response closes it, also when nobody reads to the end."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def __iter__(self) -> _Chunks:
+        return self
+
+    def __next__(self) -> bytes:
+        chunk: bytes = b"" if self._file.closed else self._file.read(CHUNK)
+        if not chunk:
+            self.close()
+            raise StopIteration
+        return chunk
+
+    def close(self) -> None:
+        self._file.close()
 
 
 def _header() -> bytes:
@@ -59,7 +78,10 @@ def _guarded(column: Column, expression: Any) -> Any:
 
 
 def _copy(query: QuerySet, file: Any) -> None:
-    sql, values = query.query.get_compiler(connection.alias).as_sql()
+    try:
+        sql, values = query.query.get_compiler(connection.alias).as_sql()
+    except EmptyResultSet:
+        return  # Django knows without asking that there is nothing
     quoted = ", ".join(f'"{column.alias}"' for column in COLUMNS if column.kind in {"text", "id"})
     with connection.cursor() as cursor:
         # COPY takes no parameters: the driver writes them into the text, quoted as it does for every statement.

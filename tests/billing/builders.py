@@ -1,4 +1,4 @@
-"""Usage and orders for billing tests, by the shortest honest way: rows for what engines and customers would have done."""
+"""Usage and orders for billing tests: the rows that engines and customers would have left behind."""
 
 import uuid
 from datetime import UTC, datetime, timedelta
