@@ -41,30 +41,30 @@ ISOLATION_MEANS = {
     ),
 }
 
-# Which figures the detail page shows, in order, with their units.
+# Which figures the detail page shows, in order, with their labels and units.
 _FIGURES = (
-    ("architecture", ""),
-    ("memory_gb", "GB"),
-    ("memory_type", ""),
-    ("memory_bandwidth_gbps", "GB/s"),
-    ("bf16_tflops", "TFLOPS"),
-    ("measured_bf16_tflops", "TFLOPS"),
-    ("fp16_tflops", "TFLOPS"),
-    ("tf32_tflops", "TFLOPS"),
-    ("fp32_tflops", "TFLOPS"),
-    ("fp64_tflops", "TFLOPS"),
-    ("fp8_tflops", "TFLOPS"),
-    ("fp4_tflops", "TFLOPS"),
-    ("int8_tops", "TOPS"),
-    ("interconnect_type", ""),
-    ("interconnect_gbps", "GB/s"),
-    ("host_bus", ""),
-    ("host_bus_gbps", "GB/s"),
-    ("tdp_watts", "W"),
-    ("form_factor", ""),
-    ("max_gpus_per_node", ""),
-    ("release_year", ""),
-    ("software_stack", ""),
+    ("architecture", gettext_lazy("Architecture"), ""),
+    ("memory_gb", gettext_lazy("Memory"), "GB"),
+    ("memory_type", gettext_lazy("Memory type"), ""),
+    ("memory_bandwidth_gbps", gettext_lazy("Memory bandwidth"), "GB/s"),
+    ("bf16_tflops", "BF16", "TFLOPS"),
+    ("measured_bf16_tflops", gettext_lazy("BF16, measured"), "TFLOPS"),
+    ("fp16_tflops", "FP16", "TFLOPS"),
+    ("tf32_tflops", "TF32", "TFLOPS"),
+    ("fp32_tflops", "FP32", "TFLOPS"),
+    ("fp64_tflops", "FP64", "TFLOPS"),
+    ("fp8_tflops", "FP8", "TFLOPS"),
+    ("fp4_tflops", "FP4", "TFLOPS"),
+    ("int8_tops", "INT8", "TOPS"),
+    ("interconnect_type", gettext_lazy("In-node link"), ""),
+    ("interconnect_gbps", gettext_lazy("In-node link, both directions"), "GB/s"),
+    ("host_bus", gettext_lazy("Host bus"), ""),
+    ("host_bus_gbps", gettext_lazy("Host bus, both directions"), "GB/s"),
+    ("tdp_watts", gettext_lazy("Power"), "W"),
+    ("form_factor", gettext_lazy("Form factor"), ""),
+    ("max_gpus_per_node", gettext_lazy("Cards per host at most"), ""),
+    ("release_year", gettext_lazy("Release year"), ""),
+    ("software_stack", gettext_lazy("Software stack"), ""),
 )
 
 
@@ -110,6 +110,7 @@ def offer_row(row: OfferRow, language: str, currency: str, term: str) -> SafeStr
         region=row.region_zh if language.startswith("zh") else row.region_en,
         currency=currency,
         term=term,
+        link=in_language(row.link) if row.link else None,
         fabric=fabric_name(row.fabric),
         fabric_doubt=fabric_doubt(row.fabric_basis) if row.fabric and not row.fabric_tested else "",
         memory_doubt=doubt("memory_gb", row.memory_gb),
@@ -156,7 +157,7 @@ def term_prices(offer: Offer, prices: Mapping[str, Price]) -> list[TermPrice]:
 def numbered_sources(gpu_model: GpuModel) -> dict[str, NumberedSource]:
     """The sources that this model's figures name, numbered in the order in which the page meets them: one query."""
     order: dict[str, None] = {}
-    for name, _unit in _FIGURES:
+    for name, _label, _unit in _FIGURES:
         order.update(dict.fromkeys(gpu_model.sources.get(name, ())))
     found = {source.key: source for source in Source.objects.filter(key__in=order)}
     return {
@@ -169,14 +170,22 @@ def figures(gpu_model: GpuModel, sources: Mapping[str, NumberedSource]) -> list[
     """Every figure of the model with its doubt and the numbers of its sources; None where nothing is published."""
     return [
         Figure(
-            label=str(GpuModel._meta.get_field(name).verbose_name),
-            value=getattr(gpu_model, name),
+            label=str(label),
+            value=_value(gpu_model, name),
             unit=unit,
             doubt=in_language(gpu_model.uncertain.get(name, "")),
             sources=[sources[key].number for key in gpu_model.sources.get(name, ()) if key in sources],
         )
-        for name, unit in _FIGURES
+        for name, label, unit in _FIGURES
     ]
+
+
+def _value(gpu_model: GpuModel, name: str) -> Any:
+    """The figure as it is read: years and counts are no quantities, words are in the reader's language."""
+    value = getattr(gpu_model, name)
+    if isinstance(value, str):
+        return in_language(value)
+    return str(value) if name == "release_year" and value is not None else value
 
 
 def machine(offer: Offer) -> list[tuple[str, Any, str, str]]:

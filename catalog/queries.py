@@ -278,7 +278,8 @@ _WHERE = {
 
 _AT = "coalesce(%(at)s, now())"
 
-# Derived from the hosts' counters, because offers of different size share hosts.
+# Derived from the hosts’ counters, because offers of different size share hosts. For a list, one pass over the hosts;
+# a subquery per offer costs twice as much.
 _STOCK = f"""
 LEFT JOIN LATERAL (
   SELECT greatest(0, coalesce(sum(h.cards_free), 0) - kept.cards)::int AS cards,
@@ -290,6 +291,24 @@ LEFT JOIN LATERAL (
    GROUP BY kept.cards
 ) s ON true"""  # noqa: S608 - fixed text only
 
+_STOCK_OF_ALL = f"""
+LEFT JOIN (
+  SELECT o.id AS offer_id, sum(h.cards_free) AS cards, sum(h.cards_free / o.cards_per_unit) AS units
+    FROM catalog_offer o
+    JOIN catalog_pool p ON p.id = o.pool_id AND p.paused_reason = ''
+    JOIN catalog_host h ON h.pool_id = p.id AND h.state = 'active'
+   WHERE o.enabled GROUP BY o.id
+) f ON f.offer_id = o.id
+LEFT JOIN (
+  SELECT pool_id, {RESERVED.format(pool="promised.pool_id", at=_AT, until="NULL")} AS cards
+    FROM (SELECT DISTINCT pool_id FROM catalog_reservation WHERE period && tstzrange({_AT}, NULL)) promised
+) k ON k.pool_id = o.pool_id
+CROSS JOIN LATERAL (
+  SELECT greatest(0, coalesce(f.cards, 0) - coalesce(k.cards, 0))::int AS cards,
+         greatest(0, least(coalesce(f.units, 0),
+                           (coalesce(f.cards, 0) - coalesce(k.cards, 0)) / o.cards_per_unit))::int AS units
+) s"""  # noqa: S608 - fixed text only
+
 _SELECT = f"""
 SELECT o.id, o.slug, o.kind, o.cards_per_unit, o.quote_only, o.fabric, o.fabric_gbps, o.fabric_basis,
        o.fabric_tested_on IS NOT NULL, r.code, r.name_zh, r.name_en, m.name, m.vendor, m.memory_gb, m.memory_type,
@@ -298,14 +317,14 @@ SELECT o.id, o.slug, o.kind, o.cards_per_unit, o.quote_only, o.fabric, o.fabric_
   FROM catalog_offer o
   JOIN catalog_region r ON r.id = o.region_id
   JOIN catalog_gpumodel m ON m.id = o.gpu_model_id
-  LEFT JOIN LATERAL (
-    SELECT max(rate) FILTER (WHERE meter = 'card_hour') AS hour, max(rate) FILTER (WHERE meter = 'month') AS month,
-           max(rate) FILTER (WHERE meter = 'year') AS year
+  LEFT JOIN (
+    SELECT offer_id, max(rate) FILTER (WHERE meter = 'card_hour') AS hour,
+           max(rate) FILTER (WHERE meter = 'month') AS month, max(rate) FILTER (WHERE meter = 'year') AS year
       FROM catalog_price
-     WHERE offer_id = o.id AND currency = %(currency)s AND valid_from <= %(at)s
-       AND (valid_to IS NULL OR valid_to > %(at)s)
-  ) p ON true
-  {_STOCK}"""  # noqa: S608 - fixed text only
+     WHERE currency = %(currency)s AND valid_from <= %(at)s AND (valid_to IS NULL OR valid_to > %(at)s)
+     GROUP BY offer_id
+  ) p ON p.offer_id = o.id
+  {_STOCK_OF_ALL}"""  # noqa: S608 - fixed text only
 
 _FACETS = """
 SELECT array_agg(DISTINCT m.family), array_agg(DISTINCT m.vendor),
@@ -323,6 +342,6 @@ SELECT m.family, m.vendor, m.name, o.region_id, coalesce(o.pool_id, 0), s.cards,
   JOIN catalog_gpumodel m ON m.id = o.gpu_model_id
   LEFT JOIN catalog_price p ON p.offer_id = o.id AND p.meter = 'card_hour' AND p.currency = %(currency)s
        AND p.valid_from <= %(at)s AND (p.valid_to IS NULL OR p.valid_to > %(at)s)
-  {_STOCK}
+  {_STOCK_OF_ALL}
  WHERE o.enabled
  ORDER BY o.quote_only, m.bf16_tflops DESC NULLS LAST, m.name, o.cards_per_unit"""  # noqa: S608 - fixed text only

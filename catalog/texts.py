@@ -1,7 +1,7 @@
-"""Sentences that come with the catalogue's data, in the reader's language.
+"""Sentences that come with the catalogue's data, as the reader should see them.
 
-The data files are English; `data/texts_zh.json` holds the Chinese of what the site shows. A sentence without a
-translation is shown as it is.
+The data files are English and partly speak to ourselves; `data/texts.json` holds the Chinese of what the site shows and
+the English that replaces such a sentence. Anything else is shown as it is.
 """
 
 import json
@@ -10,16 +10,15 @@ from pathlib import Path
 
 from django.utils.translation import get_language
 
-_CHINESE = Path(__file__).parent / "data" / "texts_zh.json"
+_TEXTS = Path(__file__).parent / "data" / "texts.json"
 
 
 def in_language(text: str) -> str:
     """The sentence in the active language, or as it stands in the data."""
-    if not text or not (get_language() or "").startswith("zh"):
-        return text
-    return _chinese().get(text, text)
+    language = "zh" if (get_language() or "").startswith("zh") else "en"
+    return _texts()[language].get(text, text)
 
 
 @cache
-def _chinese() -> dict[str, str]:
-    return json.loads(_CHINESE.read_text(encoding="utf-8"))
+def _texts() -> dict[str, dict[str, str]]:
+    return json.loads(_TEXTS.read_text(encoding="utf-8"))

@@ -176,3 +176,16 @@ def test_the_command_reports_and_refuses_a_time_without_zone(capsys):
 
     with pytest.raises(CommandError, match="zone"):
         call_command("load_catalog", at="2026-01-01T00:00:00")
+
+
+def test_every_sentence_of_what_is_sold_has_its_chinese():
+    loading.load(at=START)
+    chinese = json.loads((loading.DATA / "texts.json").read_text(encoding="utf-8"))["zh"]
+    sold = GpuModel.objects.filter(offers__isnull=False).distinct()
+    cited = {key for model in sold for keys in model.sources.values() for key in keys}
+    sentences = {reason for model in sold for reason in model.uncertain.values()}
+    sentences |= {model.notes for model in sold if model.notes}
+    sentences |= set(Offer.objects.exclude(fabric_basis="").values_list("fabric_basis", flat=True))
+    sentences |= {text for row in Source.objects.filter(key__in=cited) for text in (row.what, row.grade)}
+
+    assert sentences - chinese.keys() == set()

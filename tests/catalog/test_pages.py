@@ -245,7 +245,7 @@ def test_what_is_on_quote_leads_to_sales_and_not_to_an_order(client):
 
     assert "On quote" in html
     assert "sold on quote only" in html
-    assert "press reports of April 2025 only" in html
+    assert "Press reports of April 2025 only" in html
     assert ">Rent<" not in html
 
 
