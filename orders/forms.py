@@ -12,9 +12,9 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Project, SshKey
-from catalog.models import Image
 from orders.actions import MAX_PERIODS, MAX_UNITS
 from orders.models import Term
+from orders.queries import Choices
 
 # What the shown price depends on; the other fields may still be wrong while it is looked up.
 PRICED = ("quantity", "term", "periods")
@@ -61,8 +61,9 @@ class KeysForm(forms.Form):
     )
     project = PickOne(label=_("Project"))
 
-    def __init__(self, *args: Any, keys: Sequence[SshKey], projects: Sequence[Project], **options: Any) -> None:
+    def __init__(self, *args: Any, offered: Choices, **options: Any) -> None:
         super().__init__(*args, **options)
+        keys, projects = offered.keys, offered.projects
         self.fields["ssh_keys"].offer((str(key.key), key, _key_label(key)) for key in keys)
         self.default_project = next((one for one in projects if one.is_default), projects[0] if projects else None)
         if len(projects) > 1:
@@ -113,12 +114,10 @@ class OrderForm(KeysForm):
 
     field_order = ("quantity", "term", "periods", "image", "ssh_keys", "new_key", "new_key_name", "project")
 
-    def __init__(self, *args: Any, images: Sequence[Image], terms: Sequence[str] = (), **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.fields["image"].offer((one.slug, one, one.name) for one in images)
+    def __init__(self, *args: Any, offered: Choices, **options: Any) -> None:
+        super().__init__(*args, offered=offered, **options)
+        self.fields["image"].offer((one.slug, one, one.name) for one in offered.images)
         self.fields["request_key"].initial = fresh_request_key()
-        if terms:
-            self.offer_terms(terms)
 
     def offer_terms(self, terms: Sequence[str]) -> None:
         """Show only the terms that have a price."""

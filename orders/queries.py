@@ -3,17 +3,127 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
 from itertools import islice
+from typing import Any, NamedTuple
 
-from django.db.models import Prefetch, QuerySet
+from django.db import connection
+from django.db.models import Model, Prefetch, QuerySet
 
-from accounts.models import Organization
-from catalog.models import Offer
+from accounts.models import Organization, Project, SshKey, User
+from catalog.models import GpuModel, Image, Offer, Pool, Region
 from catalog.queries import stock
-from orders.actions.placing import SELLABLE_KINDS
 from orders.models import Order, OrderLine, Quote, QuoteLine
 
+SELLABLE_KINDS = frozenset({Offer.Kind.GPU, Offer.Kind.SERVER})
 
+
+# --- what an order needs to know, in one statement each, because every order passes here ------------------------------
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What a form offers. The objects carry only the fields that ordering needs; any other would be read when asked."""
+
+    keys: list[SshKey]
+    projects: list[Project]
+    images: list[Image]
+    offer: Offer | None = None
+
+
+# Each in the order of its model's own fields, as `Model.from_db` reads them.
+_FIELDS: dict[type[Model], tuple[str, ...]] = {
+    SshKey: ("id", "key", "organization_id", "name", "public_key", "fingerprint"),
+    Project: ("id", "organization_id", "name", "is_default"),
+    Image: ("id", "slug", "name", "software_stack", "enabled"),
+    Offer: (
+        "id", "slug", "kind", "region_id", "gpu_model_id", "pool_id", "cards_per_unit", "vcpus", "memory_gb",
+        "disk_gb", "quote_only", "enabled",
+    ),
+    GpuModel: ("id", "slug", "name", "family", "memory_gb", "software_stack"),
+    Pool: ("id", "code", "paused_reason"),
+    Region: ("id", "code", "name_zh", "name_en", "enabled"),
+}  # fmt: skip
+
+
+def _json(model: type[Model], alias: str) -> str:
+    return f"json_build_array({', '.join(f'{alias}.{name}' for name in _FIELDS[model])})"
+
+
+def _object(model: type[Model], row: list[Any]) -> Any:
+    return model.from_db(connection.alias, _FIELDS[model], row)
+
+
+_CHOICES = f"""
+WITH offered AS (
+  SELECT g.software_stack, {_json(Offer, "o")} AS offer, {_json(GpuModel, "g")} AS gpu_model,
+         {_json(Pool, "p")} AS pool, {_json(Region, "r")} AS region
+  FROM catalog_offer o
+  JOIN catalog_gpumodel g ON g.id = o.gpu_model_id
+  JOIN catalog_pool p ON p.id = o.pool_id
+  JOIN catalog_region r ON r.id = o.region_id
+  WHERE o.slug = %(slug)s AND o.enabled AND NOT o.quote_only
+)
+SELECT
+  ARRAY(SELECT {_json(SshKey, "k")} FROM accounts_sshkey k WHERE organization_id = %(organization)s ORDER BY name, id),
+  ARRAY(SELECT {_json(Project, "j")} FROM accounts_project j WHERE organization_id = %(organization)s
+        ORDER BY name, id),
+  ARRAY(SELECT {_json(Image, "i")} FROM catalog_image i JOIN offered USING (software_stack)
+        WHERE enabled ORDER BY name, id),
+  (SELECT json_build_array(offer, gpu_model, pool, region) FROM offered)
+"""  # noqa: S608 - models and fields are constants
+
+
+def choices(organization: Organization, slug: str = "") -> Choices:
+    """The organization's keys and projects; for an offer on sale also the offer, with GPU model, pool and region
+    loaded, and the images that run on it. Lists are by name."""
+    with connection.cursor() as cursor:
+        cursor.execute(_CHOICES, {"organization": organization.pk, "slug": slug})
+        keys, projects, images, found = cursor.fetchone()
+    return Choices(
+        keys=[_object(SshKey, row) for row in keys],
+        projects=[_object(Project, row) for row in projects],
+        images=[_object(Image, row) for row in images],
+        offer=_offer(*found) if found else None,
+    )
+
+
+def _offer(offer: list[Any], gpu_model: list[Any], pool: list[Any], region: list[Any]) -> Offer:
+    made: Offer = _object(Offer, offer)
+    made.gpu_model = _object(GpuModel, gpu_model)
+    made.pool = _object(Pool, pool)
+    made.region = _object(Region, region)
+    return made
+
+
+class Terms(NamedTuple):
+    """What placing needs to know at its instant: rates per card and per GB-hour, None where there is no price in
+    force, and whether the buyer's address is verified."""
+
+    rate: Decimal | None
+    disk_rate: Decimal | None
+    email_verified: bool
+
+
+_TERMS = """
+SELECT
+  (SELECT rate FROM catalog_price WHERE offer_id = %(offer)s AND meter = %(meter)s AND currency = %(currency)s
+     AND valid_from <= %(at)s AND (valid_to IS NULL OR valid_to > %(at)s)),
+  (SELECT rate FROM catalog_price WHERE offer_id = %(offer)s AND meter = 'disk_gb_hour' AND currency = %(currency)s
+     AND valid_from <= %(at)s AND (valid_to IS NULL OR valid_to > %(at)s)),
+  EXISTS (SELECT FROM account_emailaddress e JOIN accounts_user u ON u.id = e.user_id
+          WHERE u.id = %(user)s AND e.verified AND upper(e.email) = upper(u.email))
+"""
+
+
+def terms_now(*, offer: Offer, meter: str, currency: str, user: User, at: datetime) -> Terms:
+    """The same answers as `catalog.queries.current_prices` and `accounts.queries.email_is_verified`, at once."""
+    values = {"offer": offer.pk, "meter": meter, "currency": currency, "user": user.pk, "at": at}
+    with connection.cursor() as cursor:
+        cursor.execute(_TERMS, values)
+        return Terms(*cursor.fetchone())
+
+
+# --- alternatives and lists -------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Alternative:
     """An offer that could be ordered now, and how many units of it are free."""

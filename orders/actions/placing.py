@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.utils.translation import gettext_lazy as _
 
 from accounts import actions as accounts
 from accounts.models import CreditLine, Organization, Project, SshKey, User
-from accounts.queries import email_is_verified
 from catalog import inventory
 from catalog.models import Image, Offer
 from catalog.queries import current_prices
@@ -29,14 +30,14 @@ from orders.actions.refusals import (
     RequestKeyReused,
     SoldOut,
 )
-from orders.actions.subscriptions import open_subscriptions, unit_headroom
-from orders.models import Order, OrderEvent, OrderLine, Term
+from orders.actions.subscriptions import unit_headroom
+from orders.models import Order, OrderLine, Term
 from orders.pricing import METER_OF_TERM, advance_amount, term_end
+from orders.queries import SELLABLE_KINDS, ordered_before, terms_now
 
 MAX_UNITS = 64
 MAX_PERIODS = {Term.HOUR: 1, Term.MONTH: 36, Term.YEAR: 5}
 MAX_REQUEST_KEY = 64
-SELLABLE_KINDS = frozenset({Offer.Kind.GPU, Offer.Kind.SERVER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +96,17 @@ def place_order(
     try:
         check_line(offer=offer, image=image, quantity=quantity, term=term, periods=periods)
         check_buyer(buyer)
-        rate, disk_rate = rates_now(offer=offer, term=term, currency=organization.currency, at=at)
+        now = terms_now(offer=offer, meter=METER_OF_TERM[term], currency=organization.currency, user=actor, at=at)
+        if not now.email_verified:
+            raise EmailNotVerified
+        rate, disk_rate = known_rates(now.rate, now.disk_rate, offer=offer, term=term)
         if rate != seen_rate:
             raise PriceChanged(seen_rate=seen_rate, new_rate=rate, currency=organization.currency)
         wish = Wish(offer, image, quantity, term, periods, rate, disk_rate)
         return place(buyer, [wish], at=at)
     except (BadChoice, OfferUnavailable, EmailNotVerified, PriceChanged, NoHeadroom, SoldOut, IntegrityError):
         # A repeated request may be refused (the first one took the last card) and is still the first one's order.
-        earlier = Order.objects.filter(organization=organization, request_key=request_key).first()
+        earlier = ordered_before(organization, request_key)
         if earlier is None:
             raise
     line = earlier.lines.get()
@@ -130,7 +134,7 @@ def check_line(*, offer: Offer, image: Image, quantity: int, term: str, periods:
 
 
 def check_buyer(buyer: Buyer) -> None:
-    """Whether the buyer may order this way. Raises BadChoice or EmailNotVerified."""
+    """Whether the buyer may order this way. Asks the database nothing. Raises BadChoice."""
     if not buyer.request_key or len(buyer.request_key) > MAX_REQUEST_KEY:
         raise BadChoice("request_key", _("The form is out of date. Open it again."))
     if buyer.project.organization_id != buyer.organization.pk:
@@ -139,21 +143,21 @@ def check_buyer(buyer: Buyer) -> None:
         raise BadChoice("ssh_keys", _("Choose a key of your organization."))
     if not buyer.ssh_keys:
         raise BadChoice("ssh_keys", _("Choose at least one SSH key; it is the only way into the machine."))
-    if not email_is_verified(buyer.actor):
-        raise EmailNotVerified
 
 
 def rates_now(*, offer: Offer, term: str, currency: str, at: datetime) -> tuple[Decimal, Decimal]:
-    """The current rate per card and the rate per GB-hour of a stopped machine's disk.
-
-    Raises BadChoice where the term has no price in this currency: an unknown price is never taken as zero.
-    """
-    prices = current_prices([offer.pk], currency=currency, at=at).get(offer.pk, {})
+    """The current rate per card and the rate per GB-hour of a stopped machine's disk. Raises BadChoice."""
+    prices = current_prices([offer.pk], currency=currency, at=at)[offer.pk]
     price, disk = prices.get(METER_OF_TERM[term]), prices.get("disk_gb_hour")
+    return known_rates(price and price.rate, disk and disk.rate, offer=offer, term=term)
+
+
+def known_rates(rate: Decimal | None, disk_rate: Decimal | None, *, offer: Offer, term: str) -> tuple[Decimal, Decimal]:
+    """Both rates where everything that will be billed has one. Raises BadChoice: no price is never taken as zero."""
     # A stopped term keeps its price; only an hourly machine pays for its disk.
-    if price is None or (term == Term.HOUR and disk is None and offer.disk_gb):
+    if rate is None or (term == Term.HOUR and disk_rate is None and offer.disk_gb):
         raise BadChoice("term", _("This offer has no price for this term. Choose another one."))
-    return price.rate, disk.rate if disk else Decimal(0)
+    return rate, disk_rate or Decimal(0)
 
 
 def place(buyer: Buyer, wishes: Sequence[Wish], *, at: datetime) -> Order:
@@ -243,22 +247,81 @@ def _hold(line: OrderLine, organization: Organization, at: datetime) -> None:
 
 
 def _write(buyer: Buyer, lines: Sequence[OrderLine], at: datetime) -> Order:
+    """The order, its lines, its first event and the subscriptions that begin now, in one statement: the locked hosts
+    are hot, and every round trip holds them longer."""
     total_minor = sum(line.amount_minor for line in lines)
     status = Order.Status.AWAITING_PAYMENT if total_minor else Order.Status.CONFIRMED
-    order = Order.objects.create(
-        organization=buyer.organization,
-        project=buyer.project,
-        placed_by=buyer.actor,
-        request_key=buyer.request_key,
-        status=status,
-        currency=buyer.organization.currency,
-        total_minor=total_minor,
-        placed_at=at,
-        hold_expires_at=at + timedelta(minutes=settings.ORDER_HOLD_MINUTES) if total_minor else None,
-    )
-    for line in lines:
-        line.order = order
-    OrderLine.objects.bulk_create(lines)
-    OrderEvent.objects.create(order=order, status=status, actor=buyer.actor, at=at)
-    open_subscriptions(order, [line for line in lines if line.term == Term.HOUR or not total_minor])
-    return order
+    row: dict[str, Any] = {
+        "key": uuid.uuid4(),
+        "organization_id": buyer.organization.pk,
+        "project_id": buyer.project.pk,
+        "placed_by_id": buyer.actor.pk,
+        "request_key": buyer.request_key,
+        "status": str(status),
+        "currency": buyer.organization.currency,
+        "total_minor": total_minor,
+        "placed_at": at,
+        "hold_expires_at": at + timedelta(minutes=settings.ORDER_HOLD_MINUTES) if total_minor else None,
+        "paid_at": None,
+    }
+    agreed = [_agreed(line, row["currency"], starts_now=not total_minor) for line in lines]
+    with connection.cursor() as cursor:
+        cursor.execute(_WRITE, {**row, "lines": json.dumps(agreed)})
+        (order_id,) = cursor.fetchone()
+    return Order.from_db(connection.alias, ["id", *row], [order_id, *row.values()])
+
+
+def _agreed(line: OrderLine, currency: str, *, starts_now: bool) -> dict[str, Any]:
+    """A line as `_WRITE` reads it; exact figures travel as text. Hourly units commit headroom from the placing on, so
+    their subscriptions begin with it; prepaid ones wait for the payment, if there is anything to pay."""
+    return {
+        "offer_id": line.offer_id,
+        "image_id": line.image_id,
+        "public_keys": line.public_keys,
+        "quantity": line.quantity,
+        "cards_per_unit": line.cards_per_unit,
+        "disk_gb": line.disk_gb,
+        "term": str(line.term),
+        "periods": line.periods,
+        "rate": str(line.rate),
+        "disk_rate": str(line.disk_rate),
+        "amount_minor": line.amount_minor,
+        "tax_percent": str(line.tax_percent),
+        "tax_code": line.tax_code,
+        "units": [str(unit) for unit in line.units],
+        "headroom_minor": unit_headroom(line, currency),
+        "subscribes": starts_now or line.term == Term.HOUR,
+    }
+
+
+_WRITE = """
+WITH placed AS (
+  INSERT INTO orders_order (key, organization_id, project_id, placed_by_id, request_key, status, currency, total_minor,
+                            placed_at, hold_expires_at, paid_at)
+  VALUES (%(key)s, %(organization_id)s, %(project_id)s, %(placed_by_id)s, %(request_key)s, %(status)s, %(currency)s,
+          %(total_minor)s, %(placed_at)s, %(hold_expires_at)s, %(paid_at)s)
+  RETURNING id
+), agreed AS (
+  SELECT nextval(pg_get_serial_sequence('orders_orderline', 'id')) AS id, line.*
+  FROM ROWS FROM (jsonb_to_recordset(%(lines)s::jsonb) AS (
+         offer_id bigint, image_id bigint, public_keys text[], quantity int, cards_per_unit int, disk_gb int,
+         term text, periods int, rate numeric, disk_rate numeric, amount_minor bigint, tax_percent numeric,
+         tax_code text, units uuid[], headroom_minor bigint, subscribes boolean)) AS line
+), lines AS (
+  INSERT INTO orders_orderline (id, order_id, offer_id, image_id, public_keys, quantity, cards_per_unit, disk_gb, term,
+                                periods, rate, disk_rate, amount_minor, tax_percent, tax_code, units)
+  SELECT agreed.id, placed.id, offer_id, image_id, public_keys, quantity, cards_per_unit, disk_gb, term, periods, rate,
+         disk_rate, amount_minor, tax_percent, tax_code, units
+  FROM placed, agreed
+), event AS (
+  INSERT INTO orders_orderevent (order_id, status, actor_id, at, note)
+  SELECT id, %(status)s, %(placed_by_id)s, %(placed_at)s, '' FROM placed
+), subscribed AS (
+  INSERT INTO orders_subscription (key, organization_id, project_id, order_line_id, unit, term, periods, cards, disk_gb,
+                                   currency, rate, disk_rate, tax_percent, tax_code, headroom_minor)
+  SELECT gen_random_uuid(), %(organization_id)s, %(project_id)s, agreed.id, unit, term, periods, cards_per_unit,
+         disk_gb, %(currency)s, rate, disk_rate, tax_percent, tax_code, headroom_minor
+  FROM agreed, unnest(agreed.units) AS unit WHERE subscribes
+)
+SELECT id FROM placed
+"""

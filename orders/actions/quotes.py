@@ -13,9 +13,10 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Organization, Project, SshKey, User
+from accounts.queries import email_is_verified
 from catalog.models import Image, Offer
 from orders.actions.placing import Buyer, Wish, check_buyer, check_line, place, rates_now
-from orders.actions.refusals import BadChoice
+from orders.actions.refusals import BadChoice, EmailNotVerified
 from orders.models import Order, Quote, QuoteEvent, QuoteLine
 from orders.pricing import advance_amount, discounted
 
@@ -226,6 +227,8 @@ def accept_quote(*, quote_id: int, project: Project, ssh_keys: Sequence[SshKey],
         raise QuoteRefused("currency", _("The organization's currency is no longer the one of this quote."))
     buyer = Buyer(organization, project, actor, f"quote:{quote.key}", ssh_keys)
     check_buyer(buyer)
+    if not email_is_verified(actor):
+        raise EmailNotVerified
     order = place(buyer, _wishes(quote), at=at)
     move_quote(quote_id=quote.pk, to=Status.ACCEPTED, actor=actor, at=at, order=order)
     return order

@@ -8,13 +8,8 @@ from django.http import HttpRequest
 
 from accounts import actions as accounts
 from accounts.keys import KeyRefused
-from accounts.models import Organization, Project, SshKey
+from accounts.models import Organization, SshKey
 from orders.forms import KeysForm
-
-
-def keys_and_projects(organization: Organization) -> tuple[list[SshKey], list[Project]]:
-    """What the key and project fields of a form offer."""
-    return list(organization.ssh_keys.order_by("name")), list(organization.projects.order_by("name"))
 
 
 def chosen_keys(form: KeysForm, request: HttpRequest, organization: Organization, at: datetime) -> list[SshKey]:

@@ -10,8 +10,8 @@ from typing import Any
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
 from django.db import transaction
-from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
 from django.views.generic import View
 
 from accounts.access import OrganizationRequired
@@ -19,14 +19,13 @@ from accounts.keys import KeyRefused
 from accounts.models import SshKey
 from accounts.permissions import can
 from accounts.queries import email_is_verified
-from catalog.models import Image, Offer
 from catalog.queries import current_prices, free_units
 from marketplace.lib import clock
 from marketplace.lib.nudge import nudge
 from orders import actions, pricing, queries, tasks
 from orders.forms import OrderForm, fresh_request_key, mark_of, rate_text
 from orders.models import Order, Term
-from orders.views.keys import chosen_keys, keys_and_projects, refuse_key
+from orders.views.keys import chosen_keys, refuse_key
 from rentals.tasks import open_rentals
 
 
@@ -60,18 +59,25 @@ class NewOrderView(OrganizationRequired, View):
 
     # --- placing -----------------------------------------------------------------------------------------------------
     def _place(self, form: OrderForm) -> Order:
+        if form.cleaned_data["new_key"]:
+            order = self._placed_with_new_key(form)
+        else:
+            order = self._ordered(form, form.cleaned_data["ssh_keys"])
+        if order.status == Order.Status.CONFIRMED:
+            nudge(open_rentals)
+        return order
+
+    def _placed_with_new_key(self, form: OrderForm) -> Order:
         """A pasted key is added with the order or not at all, so that a refusal can be answered by the same form."""
         try:
             with transaction.atomic():
-                order = self._ordered(form, chosen_keys(form, self.request, self.organization, self.at))
+                return self._ordered(form, chosen_keys(form, self.request, self.organization, self.at))
         except KeyRefused:
             # The second of a double click finds the first one's key, and its order.
             order = queries.ordered_before(self.organization, form.cleaned_data["request_key"])
             if order is None:
                 raise
-        if order.status == Order.Status.CONFIRMED:
-            nudge(open_rentals)
-        return order
+            return order
 
     def _ordered(self, form: OrderForm, keys: Sequence[SshKey]) -> Order:
         data = form.cleaned_data
@@ -104,13 +110,13 @@ class NewOrderView(OrganizationRequired, View):
     # --- showing -----------------------------------------------------------------------------------------------------
     def _load(self, slug: str) -> None:
         self.at = clock.now()
-        offers = Offer.objects.select_related("gpu_model", "pool", "region")
-        self.offer = get_object_or_404(offers, slug=slug, enabled=True, quote_only=False, pool__isnull=False)
+        self.offered = queries.choices(self.organization, slug)
+        if self.offered.offer is None:
+            raise Http404
+        self.offer = self.offered.offer
 
     def _form(self, data: Any = None, initial: dict[str, Any] | None = None) -> OrderForm:
-        images = Image.objects.filter(enabled=True, software_stack=self.offer.gpu_model.software_stack)
-        keys, projects = keys_and_projects(self.organization)
-        return OrderForm(data, initial=initial, images=list(images), keys=keys, projects=projects)
+        return OrderForm(data, initial=initial, offered=self.offered)
 
     @staticmethod
     def _wanted(request: HttpRequest) -> dict[str, Any]:

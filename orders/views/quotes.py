@@ -25,7 +25,7 @@ from marketplace.lib.nudge import nudge
 from orders import actions, pricing, queries
 from orders.forms import KeysForm
 from orders.models import Order, Quote, QuoteLine
-from orders.views.keys import chosen_keys, keys_and_projects, refuse_key
+from orders.views.keys import chosen_keys, refuse_key
 from rentals.tasks import open_rentals
 
 
@@ -64,8 +64,7 @@ class QuoteView(View):
         return self.is_open and can(self.membership, "order")
 
     def form(self, data: Any = None) -> KeysForm:
-        keys, projects = keys_and_projects(self.quote.organization)
-        return KeysForm(data, keys=keys, projects=projects)
+        return KeysForm(data, offered=queries.choices(self.quote.organization))
 
     def page(self, form: KeysForm | None, *, refusal: Exception | None = None, status: int = 200) -> HttpResponse:
         lines = self.quote.lines.all()

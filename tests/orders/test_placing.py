@@ -6,9 +6,11 @@ from decimal import Decimal
 import pytest
 
 from accounts.models import CreditLine, Organization
+from accounts.queries import email_is_verified
 from catalog.models import Allocation, Gpu, Host, Offer
+from catalog.queries import current_prices
 from marketplace.lib.money import Money
-from orders import actions
+from orders import actions, queries
 from orders.models import Order, OrderLine, Subscription
 from tests import factories
 from tests.factories import NOON
@@ -293,5 +295,34 @@ def test_placing_by_the_hour_takes_few_statements(shop, django_assert_max_num_qu
     shop.organization.refresh_from_db()
     wish = shop.wish()
 
-    with django_assert_max_num_queries(13):
+    with django_assert_max_num_queries(7):
         actions.place_order(**wish)
+
+
+@pytest.mark.parametrize("verified", [True, False])
+@pytest.mark.parametrize(("term", "meter"), [("hour", "card_hour"), ("month", "month"), ("year", "year")])
+@pytest.mark.parametrize("at", [NOON, NOON - timedelta(days=366), NOON + timedelta(days=3)])
+def test_the_one_statement_says_what_the_other_floors_say(shop, term, meter, at, verified):
+    shop.offer.prices.filter(meter=meter).update(valid_to=NOON + timedelta(days=3))
+    factories.price(shop.offer, since=NOON + timedelta(days=3), **{meter: "7.77"})
+    person = factories.user(verified=verified)
+
+    found = queries.terms_now(offer=shop.offer, meter=meter, currency="CNY", user=person, at=at)
+
+    prices = current_prices([shop.offer.pk], currency="CNY", at=at)[shop.offer.pk]
+    rate, disk = prices.get(meter), prices.get("disk_gb_hour")
+    assert found == (rate and rate.rate, disk and disk.rate, email_is_verified(person))
+
+
+def test_the_form_offers_keys_projects_images_and_the_offer_in_one_statement(shop, django_assert_num_queries):
+    factories.image("CANN")
+    factories.ssh_key(factories.organization(name="别家"))
+    second = factories.ssh_key(shop.organization, name="another")
+
+    with django_assert_num_queries(1):
+        found = queries.choices(shop.organization, shop.offer.slug)
+        title, region = found.offer.title, str(found.offer.region)
+
+    assert (found.offer, title, region) == (shop.offer, shop.offer.title, str(shop.offer.region))
+    assert (found.keys, found.projects, found.images) == ([second, shop.key], [shop.project], [shop.image])
+    assert [key.public_key for key in found.keys] == [second.public_key, shop.key.public_key]
