@@ -5,19 +5,22 @@ from celery import shared_task
 from billing import actions, events
 from marketplace.lib import clock
 
+# A message that waited longer is worthless: the sweep has asked again meanwhile.
+STALE = 60
+
 
 @shared_task(name="billing.draft_order_invoices")
 def draft_order_invoices() -> None:
     """Orders that wait for payment get their invoice, and each goes straight on to Stripe."""
     for invoice in actions.draft_order_invoices(at=clock.now()):
-        push.delay(invoice_id=invoice.pk)
+        push.apply_async(kwargs={"invoice_id": invoice.pk}, expires=STALE)
 
 
 @shared_task(name="billing.push_due")
 def push_due() -> None:
     """One message an invoice, so that several workers share a month's end. A doubled message finds the lease taken."""
     for invoice_id in actions.due_for_push(at=clock.now()):
-        push.delay(invoice_id=invoice_id)
+        push.apply_async(kwargs={"invoice_id": invoice_id}, expires=STALE)
 
 
 @shared_task(name="billing.push")

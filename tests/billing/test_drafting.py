@@ -6,7 +6,7 @@ from decimal import Decimal
 import pytest
 from django.db import DatabaseError, connection, transaction
 from django.test.utils import CaptureQueriesContext
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
@@ -284,6 +284,7 @@ def test_an_invoice_that_does_not_add_up_cannot_be_issued():
 
 
 class Sums(TestCase):
+    @settings(deadline=None, max_examples=30)
     @given(
         st.lists(
             st.tuples(st.integers(1, 60 * 24 * 3600), st.decimals("0.0001", "999", places=4), st.integers(1, 8)),

@@ -66,7 +66,7 @@ def test_a_running_attempt_is_left_alone_until_its_lease_ends(sandbox, invoice):
 
     assert actions.push(invoice_id=invoice.pk, at=DECEMBER + MINUTE, impatient=True).status == "pushing"
     assert actions.due_for_push(at=DECEMBER + MINUTE) == []
-    assert sandbox.requests == []
+    assert len(sandbox.requests) == 0
     assert actions.due_for_push(at=DECEMBER + 2 * MINUTE) == [invoice.pk]
     actions.push(invoice_id=invoice.pk, at=DECEMBER + 2 * MINUTE)
 
@@ -216,7 +216,7 @@ def test_an_order_whose_hold_ran_out_is_not_pushed(sandbox):
     type(made).objects.filter(pk=made.pk).update(status="expiring")
 
     assert actions.push(invoice_id=invoice.pk, at=made.placed_at).status == "issued"
-    assert sandbox.requests == []
+    assert len(sandbox.requests) == 0
 
 
 def test_voided_here_while_stripe_was_opening_it_is_voided_there(sandbox, invoice, monkeypatch):
