@@ -6,6 +6,7 @@ import tempfile
 from datetime import datetime
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
@@ -70,6 +71,7 @@ class InvoiceDetail(OrganizationRequired, View):
             "page": lines,
             "lines": [(line, arithmetic(line, invoice.currency)) for line in lines],
             "payments": invoice.payments.all(),
+            "bank_account": settings.BANK_ACCOUNT,
             "may_pay": can(self.membership, "pay") and invoice.is_unpaid,
             "overdue": invoice.is_unpaid and invoice.due_at and invoice.due_at < clock.now(),
         }

@@ -278,6 +278,8 @@ NEW_ORGANIZATION_CREDIT = {
 }
 ICP_NUMBER = env.text("ICP_NUMBER")
 SUPPORT_PHONE = env.text("SUPPORT_PHONE")
+# Shown on invoices that are paid by bank transfer: name, bank and account number.
+BANK_ACCOUNT = env.text("BANK_ACCOUNT")
 
 REST_FRAMEWORK = {
     "DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"],
