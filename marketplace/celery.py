@@ -17,7 +17,6 @@ SWEEPS = {
     "orders.expire_quotes": 300,
     "rentals.open_rentals": 5,
     "rentals.step_due": 2,
-    "rentals.poll_running": 30,
     "rentals.cut_windows": 300,
     "rentals.enforce_terms": 60,
     "rentals.compare_orphans": 600,

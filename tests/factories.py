@@ -11,8 +11,14 @@ import asyncssh
 from allauth.account.models import EmailAddress
 
 from accounts import actions as accounts
-from accounts.models import CreditLine, Membership, Organization, SshKey, User
+from accounts.models import CreditLine, Membership, Organization, Project, SshKey, User
+from billing import actions as billing
+from billing.models import Invoice
 from catalog.models import Gpu, GpuModel, Host, Image, Offer, Pool, Price, Region
+from orders import actions as orders
+from orders.models import Order
+from rentals import actions as rentals
+from rentals.models import Rental
 
 NOON = datetime(2026, 11, 30, 4, 0, tzinfo=UTC)  # 12:00 in Shanghai
 ED25519 = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIDA1xyzsWf8y2E8+X0H0O3ZzN9pQeQ0bXy3b0Yb3mE0a"
@@ -125,3 +131,37 @@ def price(of: Offer, *, currency: str = "CNY", since: datetime = NOON - timedelt
         Price(offer=of, meter=meter, currency=currency, rate=Decimal(rate), valid_from=since)
         for meter, rate in rates.items()
     )
+
+
+def order(
+    of: Organization, what: Offer, *, term: str = "hour", quantity: int = 1, periods: int = 1,
+    keys: list[SshKey] | None = None, project: Project | None = None, at: datetime = NOON,
+) -> Order:  # fmt: skip
+    """An order by the organization's first member at today's price."""
+    meter = {"hour": "card_hour", "month": "month", "year": "year"}[term]
+    rate = what.prices.get(meter=meter, currency=of.currency, valid_from__lte=at, valid_to=None).rate
+    return orders.place_order(
+        organization=of,
+        project=project or of.projects.get(is_default=True),
+        actor=of.memberships.order_by("pk").first().user,
+        request_key=f"test-{next(_serial)}",
+        offer=Offer.objects.select_related("gpu_model", "pool", "region").get(pk=what.pk),
+        quantity=quantity,
+        term=term,
+        periods=periods,
+        image=image(),
+        ssh_keys=keys or [ssh_key(of)],
+        seen_rate=rate,
+        at=at,
+    )
+
+
+def rental(of: Order, *, at: datetime = NOON) -> Rental:
+    """The first rental of a confirmed order, still reserved."""
+    rentals.open_rentals(at=at)
+    return Rental.objects.filter(order_line__order=of).order_by("pk").first()
+
+
+def invoice(of: Order, *, at: datetime = NOON) -> Invoice:
+    """The issued invoice of an order that awaits payment."""
+    return billing.draft_order_invoice(order=of, at=at)
