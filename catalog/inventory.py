@@ -16,11 +16,12 @@ from uuid import UUID
 
 from django.db import OperationalError, connection, transaction
 from django.utils.translation import gettext_lazy as _
-from psycopg2 import errors
 
 # How often a claim that found every fitting host locked waits for them before it says so, and how long each time.
 WAITS = 4
 WAIT_MILLISECONDS = 3000
+# PostgreSQL's code for a lock that could not be had in that time.
+LOCK_NOT_AVAILABLE = "55P03"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ def release(holders: Sequence[UUID], at: datetime) -> int:
     _require_transaction()
     if not holders:
         return 0
-    parameters = {"holders": list(holders), "at": at}
+    parameters: dict[str, Any] = {"holders": list(holders), "at": at}
     with connection.cursor() as cursor:
         cursor.execute(_LOCK_HOSTS_OF, parameters)
         if not cursor.fetchall():
@@ -168,7 +169,7 @@ def _try(wanted: _Claim, *, wait: bool) -> list[Placement]:
     except _Short:
         return []
     except OperationalError as error:
-        if isinstance(error.__cause__, errors.LockNotAvailable):
+        if getattr(error.__cause__, "pgcode", None) == LOCK_NOT_AVAILABLE:
             return []
         raise
 
