@@ -9,7 +9,8 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from django.db import connection
-from django.db.models import Model, Prefetch, QuerySet
+from django.db.models import F, Model, Prefetch, Q, QuerySet
+from django.db.models.functions import Abs
 
 from accounts.models import Organization, Project, SshKey, User
 from catalog.models import GpuModel, Image, Offer, Pool, Region
@@ -117,7 +118,7 @@ SELECT
 
 def terms_now(*, offer: Offer, meter: str, currency: str, user: User, at: datetime) -> Terms:
     """The same answers as `catalog.queries.current_prices` and `accounts.queries.email_is_verified`, at once."""
-    values = {"offer": offer.pk, "meter": meter, "currency": currency, "user": user.pk, "at": at}
+    values: dict[str, Any] = {"offer": offer.pk, "meter": meter, "currency": currency, "user": user.pk, "at": at}
     with connection.cursor() as cursor:
         cursor.execute(_TERMS, values)
         return Terms(*cursor.fetchone())
@@ -135,13 +136,9 @@ class Alternative:
 def alternatives(offer: Offer, *, limit: int = 3) -> list[Alternative]:
     """The nearest offers that have a free unit: same model and region in another size first, then the same model
     elsewhere, the same family, and at last cards with at least as much memory on the same software stack."""
-    candidates = sorted(_candidates(offer), key=lambda other: _distance(offer, other))
-    free = stock([candidate.pk for candidate in candidates])
-    found = (Alternative(candidate, free[candidate.pk].units) for candidate in candidates if candidate.pk in free)
-    return list(islice((one for one in found if one.free_units), limit))
-
-
-def _candidates(offer: Offer) -> list[Offer]:
+    model = offer.gpu_model
+    if model is None:
+        return []
     others = (
         Offer.objects.filter(
             enabled=True,
@@ -149,23 +146,23 @@ def _candidates(offer: Offer) -> list[Offer]:
             kind__in=SELLABLE_KINDS,
             pool__paused_reason="",
             region__enabled=True,
-            gpu_model__software_stack=offer.gpu_model.software_stack,
+            gpu_model__software_stack=model.software_stack,
+            gpu_model__memory_gb__gte=model.memory_gb or 0,
         )
         .exclude(pk=offer.pk)
+        .annotate(
+            other_model=~Q(gpu_model=model),
+            other_family=~Q(gpu_model__family=model.family),
+            elsewhere=~Q(region=offer.region_id),
+            memory=F("gpu_model__memory_gb"),
+            size=Abs(F("cards_per_unit") - offer.cards_per_unit),
+        )
+        .order_by("other_model", "other_family", "elsewhere", "memory", "size", "slug")
         .select_related("gpu_model", "region")
     )
-    return [other for other in others if (other.gpu_model.memory_gb or 0) >= (offer.gpu_model.memory_gb or 0)]
-
-
-def _distance(offer: Offer, other: Offer) -> tuple:
-    return (
-        other.gpu_model_id != offer.gpu_model_id,
-        other.gpu_model.family != offer.gpu_model.family,
-        other.region_id != offer.region_id,
-        (other.gpu_model.memory_gb or 0) - (offer.gpu_model.memory_gb or 0),
-        abs(other.cards_per_unit - offer.cards_per_unit),
-        other.slug,
-    )
+    free = stock([other.pk for other in others])
+    found = (Alternative(other, free[other.pk].units) for other in others if other.pk in free)
+    return list(islice((one for one in found if one.free_units), limit))
 
 
 def orders_of(organization: Organization) -> QuerySet[Order]:

@@ -149,7 +149,7 @@ def rates_now(*, offer: Offer, term: str, currency: str, at: datetime) -> tuple[
     """The current rate per card and the rate per GB-hour of a stopped machine's disk. Raises BadChoice."""
     prices = current_prices([offer.pk], currency=currency, at=at)[offer.pk]
     price, disk = prices.get(METER_OF_TERM[term]), prices.get("disk_gb_hour")
-    return known_rates(price and price.rate, disk and disk.rate, offer=offer, term=term)
+    return known_rates(price.rate if price else None, disk.rate if disk else None, offer=offer, term=term)
 
 
 def known_rates(rate: Decimal | None, disk_rate: Decimal | None, *, offer: Offer, term: str) -> tuple[Decimal, Decimal]:

@@ -8,7 +8,7 @@ from django.urls import reverse
 
 from accounts.models import CreditLine, SshKey
 from marketplace.lib import clock
-from orders import actions
+from orders import actions, queries
 from orders.models import Order
 from tests import factories
 from tests.factories import PASSWORD
@@ -437,3 +437,20 @@ def test_the_pages_speak_chinese(client, shop):
 
     assert client.get(url(shop)).status_code == 200
     assert client.get(reverse("orders:list")).status_code == 200
+
+
+def test_alternatives_are_near_and_free(shop):
+    bigger = factories.offer(shop.offer.pool, cards=4)
+    same_model = factories.offer(factories.pool(), cards=2)
+    full = factories.offer(factories.pool(cards=2), cards=2)
+    shop.place(offer=full)
+    h100 = factories.gpu_model("h100", name="NVIDIA H100", family="H100", memory_gb=80)
+    larger_card = factories.offer(factories.pool(model=h100), cards=2)
+    small = factories.gpu_model("t4", name="NVIDIA T4", family="T4", memory_gb=16)
+    factories.offer(factories.pool(model=small), cards=2)
+    npu = factories.gpu_model("910b", name="Ascend 910B", family="Ascend", memory_gb=64, software_stack="CANN")
+    factories.offer(factories.pool(model=npu), cards=2)
+
+    found = queries.alternatives(shop.offer, limit=9)
+
+    assert [(one.offer, one.free_units) for one in found] == [(same_model, 4), (bigger, 2), (larger_card, 4)]
