@@ -162,7 +162,7 @@ def test_a_worker_killed_while_stopping_starting_or_deleting(engine, broker, tmp
         assert (rental.meter, shop.free_cards(), engine.machine()["state"]) == ("disk_gb_hour", 8, "stopped")
     if status == "starting":
         advance(rental, to="stopped")
-        actions.request_start(rental_id=rental.pk, actor=shop.buyer, at=stopped_at + timedelta(minutes=1))
+        actions.request_start(rental_id=rental.pk, actor=shop.buyer, at=clock.now())
         killed_then_finished(engine, broker, tmp_path, rental, kill_at=kill_at, status="running")
         assert [row[0] for row in windows(rental)] == ["card_hour", "disk_gb_hour"]
         assert (windows(rental)[1][2], shop.free_cards()) == (rental.metered_from, 6)
