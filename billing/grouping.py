@@ -18,7 +18,6 @@ from django.utils.translation import ngettext
 
 from billing.models import InvoiceLine
 from marketplace.lib.money import format_rate
-from orders.pricing import SECONDS_PER_HOUR
 
 _NAMESPACE = uuid.UUID("a54c5f2e-6a52-4e0b-8d0f-3f2d8f6c1b77")
 
@@ -67,16 +66,25 @@ def describe(line: InvoiceLine, currency: str) -> str:
 
 
 def arithmetic(line: InvoiceLine, currency: str) -> str:
-    """How the amount came about, as a person would check it."""
+    """How the amount came about, as a person would check it: 2 cards × 731:20:05 h × ¥2.50."""
     rate = format_rate(line.rate, currency)
-    values = {"quantity": line.quantity, "rate": rate, "periods": line.periods, "hours": hours(line.seconds)}
-    if line.meter == "card_hour":
-        return _("%(quantity)d cards × %(hours)s h × %(rate)s") % values
     if line.meter == "disk_gb_hour":
-        return _("%(quantity)d GB × %(hours)s h × %(rate)s") % values
+        return f"{line.quantity} GB × {_time(line)} × {rate}"
+    cards = ngettext("%(count)d card", "%(count)d cards", line.quantity) % {"count": line.quantity}
+    if line.meter == "card_hour":
+        return f"{cards} × {_time(line)} × {rate}"
+    return f"{cards} × {_periods(line)} × {rate}"
+
+
+def _time(line: InvoiceLine) -> str:
+    return _("%(hours)s h") % {"hours": hours(line.seconds)}
+
+
+def _periods(line: InvoiceLine) -> str:
+    count = line.periods
     if line.meter == "month":
-        return _("%(quantity)d cards × %(periods)d months × %(rate)s") % values
-    return _("%(quantity)d cards × %(periods)d years × %(rate)s") % values
+        return ngettext("%(count)d month", "%(count)d months", count) % {"count": count}
+    return ngettext("%(count)d year", "%(count)d years", count) % {"count": count}
 
 
 def hours(seconds: int) -> str:
@@ -84,11 +92,6 @@ def hours(seconds: int) -> str:
     sign = "−" if seconds < 0 else ""
     minutes, second = divmod(abs(seconds), 60)
     return f"{sign}{minutes // 60}:{minutes % 60:02d}:{second:02d}"
-
-
-def in_hours(seconds: int) -> Decimal:
-    """Seconds as decimal hours for a spreadsheet, six digits (under a hundredth of a second)."""
-    return (Decimal(seconds) / SECONDS_PER_HOUR).quantize(Decimal("0.000001"))
 
 
 def grouped(lines: Sequence[InvoiceLine], *, most: int) -> list[Charge]:

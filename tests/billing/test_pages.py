@@ -81,7 +81,7 @@ def test_an_invoice_shows_its_arithmetic(english, mine):
     page = english.get(f"/console/invoices/{invoice.key}/").content.decode()
 
     assert invoice.number in page
-    assert "1 cards × 4:00:00 h × ¥2.50" in page
+    assert "1 card × 4:00:00 h × ¥2.50" in page
     assert "2026-11-01 00:00:00" in page
     assert "2026-11-30 23:59:59" in page
     assert "Pay ¥10.00" in page
