@@ -115,7 +115,7 @@ class OrganizationDesk(Desk):
     buttons = ("set_credit_limit",)
     select = ("credit_line",)
     fieldsets = (
-        (None, {"fields": ("name", "key", "currency", "zone", "frozen_at", "created_at")}),
+        (None, {"fields": (("name", "key"), ("currency", "zone"), ("created_at", "frozen_at"))}),
         (gettext_lazy("What belongs to it"), {"fields": ("elsewhere",)}),
     )
     inlines = (CreditRows, MemberRows, ProjectRows)

@@ -48,9 +48,10 @@ class SourceDesk(Desk):
 
 
 FIGURES = (
-    "memory_gb", "memory_type", "memory_bandwidth_gbps", "fp64_tflops", "fp32_tflops", "tf32_tflops", "bf16_tflops",
-    "measured_bf16_tflops", "fp16_tflops", "fp8_tflops", "fp4_tflops", "int8_tops", "tdp_watts", "form_factor",
-    "interconnect_type", "interconnect_gbps", "host_bus", "host_bus_gbps", "release_year", "max_gpus_per_node",
+    ("memory_gb", "memory_type"), ("memory_bandwidth_gbps", "tdp_watts"), ("bf16_tflops", "measured_bf16_tflops"),
+    ("fp16_tflops", "tf32_tflops"), ("fp64_tflops", "fp32_tflops"), ("fp8_tflops", "fp4_tflops"),
+    ("int8_tops", "form_factor"), ("interconnect_type", "interconnect_gbps"), ("host_bus", "host_bus_gbps"),
+    ("release_year", "max_gpus_per_node"),
 )  # fmt: skip
 
 
@@ -59,8 +60,8 @@ class GpuModelDesk(Desk):
     """Accelerators with every figure and its source. They come from the catalogue's files and are corrected there."""
 
     fieldsets = (
-        (None, {"fields": ("name", "slug", "aliases", "vendor", "family", "architecture", "software_stack")}),
-        (gettext_lazy("Sold as"), {"fields": ("rental_class", "domestic", "quote_only")}),
+        (None, {"fields": (("name", "slug"), ("vendor", "family"), ("architecture", "software_stack"), "aliases")}),
+        (gettext_lazy("Sold as"), {"fields": (("rental_class", "domestic"), "quote_only")}),
         (gettext_lazy("Figures"), {"fields": FIGURES}),
         (gettext_lazy("Sources and doubts"), {"fields": ("sourced", "doubts", "notes")}),
     )
@@ -122,7 +123,7 @@ class OfferDesk(Desk):
     editable = ("enabled", "quote_only", "cooling", "isolation", "sla_percent", "response_minutes")
     select = ("gpu_model", "region", "pool")
     fieldsets = (
-        (None, {"fields": ("slug", "kind", "region", "gpu_model", "pool", "cards_per_unit")}),
+        (None, {"fields": (("slug", "kind"), ("region", "pool"), ("gpu_model", "cards_per_unit"))}),
         (gettext_lazy("Decided here"), {"fields": editable}),
         (gettext_lazy("A unit has"), {"fields": ("vcpus", "memory_gb", "disk_gb")}),
         (
@@ -187,14 +188,14 @@ class PriceDesk(Desk):
     def product(self, price: Price) -> str:
         return price.offer.slug
 
-    @display(description=gettext_lazy("In force"), label={"now": "success", "planned": "info"})
-    def now(self, price: Price) -> Any:
+    @display(description=gettext_lazy("In force"))
+    def now(self, price: Price) -> str:
         at = clock.now()
         if price.valid_from > at:
-            return ("planned", _("planned"))
+            return show.label(_("planned"), "info")
         if price.valid_to is not None and price.valid_to <= at:
-            return _("ended")
-        return ("now", _("in force"))
+            return show.label(_("ended"))
+        return show.label(_("in force"), "success")
 
     def get_readonly_fields(self, request: HttpRequest, obj: Price | None = None) -> Any:
         if obj is not None and obj.valid_from > clock.now():
@@ -227,7 +228,7 @@ class HostRows(Rows):
 class PoolDesk(Desk):
     """Hosts behind one engine. Pausing stops selling and engine calls; what runs goes on."""
 
-    editable = ("paused_reason", "driver", "endpoint", "credential_ref", "resource_name")
+    editable = ("paused_reason",)
     select = ("region", "gpu_model")
     fieldsets = (
         (None, {"fields": ("code", "region", "gpu_model", "stock")}),
@@ -235,6 +236,8 @@ class PoolDesk(Desk):
         (gettext_lazy("Engine"), {"fields": ("driver", "endpoint", "credential_ref", "resource_name")}),
     )
     inlines = (HostRows,)
+    # Whoever names an engine's address and secret decides where that secret is sent.
+    for_superusers = frozenset({"driver", "endpoint", "credential_ref", "resource_name"})
     list_display = ("code", "region", "gpu_model", "hosts_count", "total", "free", "sold", "paused")
     list_filter = ("region", "driver", "gpu_model__family")
     search_fields = ("code", "gpu_model__name", "paused_reason")
@@ -250,6 +253,10 @@ class PoolDesk(Desk):
                 free_cards=Sum("hosts__cards_free", filter=active, default=0),
             )
         )
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Pool | None = None) -> Any:
+        fields = super().get_readonly_fields(request, obj)
+        return [name for name in fields if not (request.user.is_superuser and name in self.for_superusers)]
 
     @display(description=gettext_lazy("hosts"), ordering="host_count")
     def hosts_count(self, pool: Pool) -> int:
@@ -297,7 +304,7 @@ class HostDesk(Desk):
     )
     select = ("pool__region",)
     fieldsets = (
-        (None, {"fields": ("name", "pool", "fabric_group", "status_label", "cards_total", "cards_free")}),
+        (None, {"fields": (("name", "pool"), ("status_label", "fabric_group"), ("cards_total", "cards_free"))}),
         (gettext_lazy("What belongs to it"), {"fields": ("elsewhere",)}),
     )
     inlines = (CardRows,)

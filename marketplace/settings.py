@@ -197,6 +197,7 @@ UNFOLD = {
     "SITE_TITLE": "marketplace.desk.navigation.site_title",
     "SITE_HEADER": "marketplace.desk.navigation.site_title",
     "SITE_SYMBOL": "memory",
+    "SITE_FAVICONS": "marketplace.desk.navigation.favicons",
     "SHOW_LANGUAGES": True,
     "SHOW_HISTORY": True,
     "ENVIRONMENT": "marketplace.desk.navigation.environment",

@@ -167,9 +167,9 @@ class QuoteDesk(Desk):
     autocomplete_fields = ("organization",)
     add_fieldsets = ((None, {"fields": ("organization", "valid_until", "note")}),)
     fieldsets = (
-        (None, {"fields": ("number", "version", "customer", "state", "amount", "valid_to")}),
+        (None, {"fields": (("number", "version"), ("customer", "state"), ("amount", "valid_to"))}),
         (gettext_lazy("For the customer"), {"fields": ("address", "note")}),
-        (gettext_lazy("What became of it"), {"fields": ("salesperson", "created", "order_link", "versions")}),
+        (gettext_lazy("What became of it"), {"fields": (("salesperson", "created"), ("order_link", "versions"))}),
     )
     inlines = (QuoteLineRows, QuoteEventRows)
     list_display = ("number", "version", "customer", "state", "amount", "valid_to", "salesperson", "created")
@@ -302,9 +302,9 @@ class OrderDesk(Desk):
     refusals = (verbs.IllegalMove,)
     select = ("organization", "project", "placed_by", "quote")
     fieldsets = (
-        (None, {"fields": ("number", "key", "customer", "project", "state", "total")}),
-        (gettext_lazy("Dates"), {"fields": ("placed", "placed_by", "expires", "paid")}),
-        (gettext_lazy("What belongs to it"), {"fields": ("quote_link", "elsewhere")}),
+        (None, {"fields": (("number", "key"), ("customer", "project"), ("state", "total"))}),
+        (gettext_lazy("Dates"), {"fields": (("placed", "placed_by"), ("expires", "paid"))}),
+        (gettext_lazy("What belongs to it"), {"fields": (("quote_link", "elsewhere"),)}),
     )
     inlines = (OrderLineRows, OrderEventRows)
     list_display = ("number", "customer", "state", "total", "placed", "expires", "placed_by")

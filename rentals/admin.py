@@ -87,12 +87,15 @@ class RentalDesk(Desk):
     refusals = (verbs.RentalRefused, verbs.IllegalMove)
     select = ("organization", "project", "pool", "subscription", "order_line__order", "order_line__offer__gpu_model")
     fieldsets = (
-        (None, {"fields": ("name", "key", "customer", "project", "product", "pool", "state", "desired")}),
-        (gettext_lazy("Why it waits"), {"fields": ("waits", "reason", "failure", "attempts", "next_step", "deadline")}),
-        (gettext_lazy("Access"), {"fields": ("ssh", "host_key_fingerprint", "generation")}),
-        (gettext_lazy("Metering"), {"fields": ("term", "meter", "metering_since", "ends")}),
-        (gettext_lazy("Dates"), {"fields": ("created", "first_running", "stopped", "ended")}),
-        (gettext_lazy("What belongs to it"), {"fields": ("order_link", "elsewhere")}),
+        (None, {"fields": (("name", "key"), ("customer", "project"), ("product", "pool"), ("state", "desired"))}),
+        (
+            gettext_lazy("Why it waits"),
+            {"fields": ("waits", ("reason", "failure"), ("attempts", "next_step"), "deadline")},
+        ),
+        (gettext_lazy("Access"), {"fields": (("ssh", "generation"), "host_key_fingerprint")}),
+        (gettext_lazy("Metering"), {"fields": (("term", "ends"), ("meter", "metering_since"))}),
+        (gettext_lazy("Dates"), {"fields": (("created", "first_running"), ("stopped", "ended"))}),
+        (gettext_lazy("What belongs to it"), {"fields": (("order_link", "elsewhere"),)}),
     )
     inlines = (MemberRows, TimelineRows)
     list_display = ("name", "customer", "pool", "state", "waits", "next_step", "attempts", "age")
@@ -193,8 +196,8 @@ class UsageWindowDesk(Desk):
 
     select = ("rental", "organization", "subscription", "reverses", "billed__line__invoice")
     fieldsets = (
-        (None, {"fields": ("key", "rental", "customer", "meter", "quantity", "per_hour")}),
-        (None, {"fields": ("metered", "seconds", "reverses", "invoice")}),
+        (None, {"fields": ("key", ("rental", "customer"), ("meter", "quantity"), "per_hour")}),
+        (None, {"fields": (("metered", "seconds"), ("reverses", "invoice"))}),
     )
     list_display = ("rental", "customer", "meter", "quantity", "per_hour", "metered", "seconds", "invoice")
     list_filter = ("meter", "currency")
@@ -220,8 +223,8 @@ class OrphanDesk(Desk):
 
     select = ("pool",)
     fieldsets = (
-        (None, {"fields": ("names", "pool", "rental_key", "generation")}),
-        (gettext_lazy("Dates"), {"fields": ("first_seen", "last_seen", "quarantined", "resolved")}),
+        (None, {"fields": (("names", "pool"), ("rental_key", "generation"))}),
+        (gettext_lazy("Dates"), {"fields": (("first_seen", "last_seen"), ("quarantined", "resolved"))}),
     )
     list_display = ("names", "pool", "first_seen", "last_seen", "quarantined", "resolved")
     list_filter = (("resolved_at", admin.EmptyFieldListFilter), "pool")

@@ -1,7 +1,6 @@
 """Around the invoices: payments, what Stripe told us, billing accounts and the numbers."""
 
 import json
-from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
@@ -51,8 +50,8 @@ class StripeEventDesk(Desk):
     actions = (bulk("apply_again", gettext_lazy("Apply the chosen ones again")),)
     refusals = (NotApplied,)
     fieldsets = (
-        (None, {"fields": ("stripe_id", "type", "object_id", "state")}),
-        (None, {"fields": ("received", "processed", "attempts", "next_attempt", "error")}),
+        (None, {"fields": (("stripe_id", "type"), ("object_id", "state"))}),
+        (None, {"fields": (("received", "processed"), ("attempts", "next_attempt"), "error")}),
         (gettext_lazy("payload"), {"fields": ("content",), "classes": ("collapse",)}),
     )
     list_display = ("stripe_id", "type", "object_id", "state", "received", "processed", "attempts", "error")
@@ -65,11 +64,11 @@ class StripeEventDesk(Desk):
     processed = show.instant("processed_at", gettext_lazy("processed at"))
     next_attempt = show.instant("next_attempt_at", gettext_lazy("next attempt at"))
 
-    @display(description=gettext_lazy("status"), label={"done": "success", "waits": "info", "failing": "danger"})
-    def state(self, event: StripeEvent) -> Any:
+    @display(description=gettext_lazy("status"), ordering="processed_at")
+    def state(self, event: StripeEvent) -> str:
         if event.processed_at is not None:
-            return ("done", _("applied"))
-        return ("failing", _("failing")) if event.error else ("waits", _("waiting"))
+            return show.label(_("applied"), "success")
+        return show.label(_("failing"), "danger") if event.error else show.label(_("waiting"), "info")
 
     @display(description=gettext_lazy("payload"))
     def content(self, event: StripeEvent) -> str:

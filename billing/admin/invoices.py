@@ -136,10 +136,10 @@ class InvoiceDesk(Desk):
     select = ("organization", "account__organization", "order")
     list_before_template = "admin/desk/export.html"
     fieldsets = (
-        (None, {"fields": ("name", "kind", "state", "customer", "order_link", "collection")}),
-        (gettext_lazy("Amounts"), {"fields": ("total", "tax", "paid", "left")}),
-        (gettext_lazy("Dates"), {"fields": ("from_", "to", "drafted", "issued", "due", "paid_on")}),
-        ("Stripe", {"fields": ("stripe_invoice_id", "page", "push_attempts", "next_push", "push_error")}),
+        (None, {"fields": (("name", "state"), ("customer", "order_link"), ("kind", "collection"))}),
+        (gettext_lazy("Amounts"), {"fields": (("total", "tax"), ("paid", "left"))}),
+        (gettext_lazy("Dates"), {"fields": (("from_", "to"), ("drafted", "issued"), ("due", "paid_on"))}),
+        ("Stripe", {"fields": ("stripe_invoice_id", "page", ("push_attempts", "next_push"), "push_error")}),
     )
     inlines = (LineRows, PaymentRows, EventRows)
     list_display = ("name", "customer", "kind", "state", "total", "left", "issued", "due", "trouble")

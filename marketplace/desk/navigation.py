@@ -4,6 +4,7 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
+from django.templatetags.static import static
 from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
@@ -83,3 +84,7 @@ def site_title(request: HttpRequest) -> str:
 def environment(request: HttpRequest) -> list[Any] | None:
     """A label that says when nothing here is real."""
     return [_("Local demonstration"), "warning"] if settings.DEBUG else None
+
+
+def favicons(request: HttpRequest) -> list[dict[str, Any]]:
+    return [{"rel": "icon", "type": "image/svg+xml", "href": lambda _request: static("img/favicon.svg")}]

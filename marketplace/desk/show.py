@@ -6,6 +6,7 @@ from typing import Any
 
 from django.contrib.admin.utils import quote
 from django.db.models import Model
+from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.formats import date_format
@@ -56,15 +57,20 @@ def rate(field: str, title: Text, *, currency: str = "currency") -> Column:
 def badge(field: str, title: Text, kinds: Mapping[str, str]) -> Column:
     """A choice as a coloured label; `kinds` maps values to success, info, warning or danger."""
 
-    @display(description=title, ordering=field, label=dict(kinds))
-    def column(_desk: Any, row: Model) -> Any:
-        value = follow(row, field)
+    @display(description=title, ordering=field)
+    def column(_desk: Any, row: Model) -> str:
         *path, name = field.split("__")
         owner = follow(row, "__".join(path)) if path else row
-        text = str(getattr(owner, f"get_{name}_display")())
-        return (value, text) if value in kinds else text
+        return (
+            DASH if owner is None else label(getattr(owner, f"get_{name}_display")(), kinds.get(getattr(owner, name)))
+        )
 
     return column
+
+
+def label(text: Text, kind: str | None = None) -> str:
+    """A coloured label; of no colour without a kind."""
+    return render_to_string("unfold/helpers/label.html", {"text": text, "type": kind})
 
 
 def link(field: str, title: Text) -> Column:

@@ -8,6 +8,7 @@ from django.db.models import Model
 from django.db.models.base import ModelBase
 from django.http import HttpRequest, HttpResponse
 from django.utils.decorators import method_decorator
+from django.utils.translation import gettext_lazy as _
 from unfold.sites import UnfoldAdminSite
 
 from marketplace.desk.base import Desk
@@ -21,6 +22,7 @@ class DeskSite(UnfoldAdminSite):
     """
 
     enable_nav_sidebar = True
+    index_title = _("Overview")
 
     def register(
         self,

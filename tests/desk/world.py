@@ -1,0 +1,139 @@
+"""Rows of everything a desk shows, each with relations of its own, so that lists have names to fetch."""
+
+import itertools
+import uuid
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+import pgtrigger
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.models import Group
+from django.contrib.contenttypes.models import ContentType
+from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
+
+from billing import actions as billing
+from billing.models import Invoice, InvoiceEvent, NumberSeries, Payment, StripeEvent
+from catalog.models import Allocation, Gpu, Offer, Pool, Region, Reservation, Source
+from marketplace.lib import clock
+from orders import actions as orders
+from orders.models import Order, OrderEvent, Quote
+from rentals.models import Member, Orphan, Rental, RentalEvent
+from tests import factories
+from tests.billing import builders
+
+_number = itertools.count(1)
+NOVEMBER = builders.NOVEMBER
+
+
+def customer(**fields):
+    number = next(_number)
+    return factories.organization(name=f"客户 {number}", **fields)
+
+
+def offer(**fields) -> Offer:
+    """An offer with a region, model and pool of its own; 8 cards on one host."""
+    number = next(_number)
+    pool = factories.pool(model=factories.gpu_model(f"gpu-{number}", name=f"NVIDIA {number}", vendor="NVIDIA"))
+    region = Region.objects.create(
+        code=f"cn-{number}", name_zh=f"城市 {number}", name_en=f"City {number}", timezone="Asia/Shanghai"
+    )
+    Pool.objects.filter(pk=pool.pk).update(region=region)
+    pool.refresh_from_db()
+    return factories.offer(pool, **fields)
+
+
+def rental(of=None, *, status="running", **fields) -> Rental:
+    """A machine with its member, two events, an order with an event and a window of usage."""
+    made = builders.rental(of or customer(), offer=offer(), name=f"gpu-{next(_number)}")
+    host = made.pool.hosts.get()
+    Member.objects.create(rental=made, ordinal=0, host=host, cards=[host.gpus.first().serial])
+    RentalEvent.objects.create(rental=made, kind="status", what="running", at=NOVEMBER, actor=factories.user())
+    RentalEvent.objects.create(
+        rental=made, kind="call", what="ensure", outcome="ok", milliseconds=421, at=NOVEMBER, actor=None
+    )
+    order = made.order_line.order
+    OrderEvent.objects.create(order=order, status=order.status, actor=order.placed_by, at=NOVEMBER)
+    with pgtrigger.ignore("rentals.Rental:status_moves"):  # a state without its whole past
+        Rental.objects.filter(pk=made.pk).update(status=status, **fields)
+    made.refresh_from_db()
+    return made
+
+
+def waiting_order(of=None, *, at: datetime | None = None) -> Order:
+    """An unpaid order by the month, its card held."""
+    at = at or clock.now()
+    of = of or customer()
+    bought = offer()
+    buyer = of.members.first()
+    return orders.place_order(
+        organization=of, project=of.projects.get(), actor=buyer, request_key=uuid.uuid4().hex, offer=bought, quantity=1,
+        term="month", periods=1, image=factories.image(), ssh_keys=[factories.ssh_key(of)], seen_rate=Decimal(1280),
+        at=at,
+    )  # fmt: skip
+
+
+def invoice(of=None) -> Invoice:
+    """An issued invoice over one month of one card."""
+    order = builders.order(of or customer(), offer=offer(), rate="1280")
+    return billing.draft_order_invoice(order=order, at=NOVEMBER)
+
+
+def quote(of=None, *, lines: int = 1, at: datetime | None = None) -> Quote:
+    """A draft with lines over one card for three months at 10 % off, valid for a week."""
+    at = at or clock.now()
+    made = orders.create_quote(
+        organization=of or customer(), actor=factories.user(), valid_until=at + timedelta(days=7), at=at, note="谢谢"
+    )
+    for _ in range(lines):
+        orders.add_quote_line(
+            quote_id=made.pk, offer=offer(), image=factories.image(), quantity=1, term="month", periods=3,
+            discount_percent=Decimal(10), at=at,
+        )  # fmt: skip
+    return made
+
+
+def stripe_event(**fields) -> StripeEvent:
+    number = next(_number)
+    values = {"type": "invoice.paid", "object_id": f"in_{number}", "payload": {"id": f"evt_{number}"}}
+    return StripeEvent.objects.create(stripe_id=f"evt_{number}", received_at=NOVEMBER, **values | fields)
+
+
+def everything(rows: int = 1) -> None:
+    """At least `rows` rows for every desk."""
+    for _ in range(rows):
+        number = next(_number)
+        machine = rental()
+        window = builders.used(machine, NOVEMBER, NOVEMBER + timedelta(hours=2))
+        bill = invoice()
+        InvoiceEvent.objects.create(invoice=bill, status=bill.status, actor=factories.user(), at=NOVEMBER, note="看过")
+        Payment.objects.create(
+            invoice=bill, method="bank_transfer", reference=f"BANK{number}", amount_minor=100, currency="CNY",
+            received_at=NOVEMBER, recorded_by=factories.user(),
+        )  # fmt: skip
+        drafted = Invoice.objects.create(
+            account=bill.account, organization=window.organization, kind="usage", currency="CNY", drafted_at=NOVEMBER,
+            period_start=NOVEMBER, period_end=NOVEMBER + timedelta(days=30 + number),
+        )  # fmt: skip
+        assert drafted.number is None
+        stripe_event()
+        stripe_event(error="Unavailable: no answer", attempts=3)
+        NumberSeries.objects.create(series=f"S{number}", year=2026)
+        orders.send_quote(quote_id=quote().pk, actor=factories.user(), at=clock.now())
+        factories.ssh_key(machine.organization)
+        image = factories.image(f"CUDA {number}")
+        Source.objects.create(key=f"source-{number}", url="https://example.com/", what=image.name, grade="official")
+        card = Gpu.objects.filter(host__pool=machine.pool).first()
+        Allocation.objects.create(gpu=card, period=DateTimeTZRange(NOVEMBER, None), holder=machine.key)
+        Reservation.objects.create(
+            pool=machine.pool, cards=1, note="for later",
+            period=DateTimeTZRange(datetime(2027, 6, 1, tzinfo=UTC), datetime(2027, 7, 1, tzinfo=UTC)),
+        )  # fmt: skip
+        Orphan.objects.create(
+            pool=machine.pool, rental_key=uuid.uuid4(), generation=1, names=f"r-{number}", first_seen_at=NOVEMBER,
+            last_seen_at=NOVEMBER,
+        )  # fmt: skip
+        Group.objects.create(name=f"group {number}")
+        LogEntry.objects.create(
+            user=factories.user(), content_type=ContentType.objects.get_for_model(Order), object_id=str(number),
+            object_repr=f"order {number}", action_flag=CHANGE, change_message="looked",
+        )  # fmt: skip
