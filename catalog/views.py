@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from types import SimpleNamespace
+from typing import NamedTuple
 
-from django.core.paginator import Page, Paginator
+from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, QueryDict
 from django.shortcuts import render
 from django.template.loader import render_to_string
@@ -17,7 +19,7 @@ from django.views.decorators.http import require_safe
 from catalog import presentation, queries
 from catalog.forms import OfferFilterForm
 from catalog.models import Offer, Price
-from catalog.queries import PAGE_SIZE, TERMS, Facets, OfferFilter, Stock
+from catalog.queries import PAGE_SIZE, TERMS, Facets, OfferFilter, OfferRow, Stock
 from catalog.texts import in_language
 from marketplace.lib import clock, visitor
 
@@ -28,24 +30,17 @@ MOST_COUNTS = 100
 @require_safe
 def offer_list(request: HttpRequest) -> HttpResponse:
     """What is on sale. The address carries every filter, so a view of the list can be kept and shared."""
-    currency, language = visitor.currency_of(request), get_language() or ""
+    currency, query = visitor.currency_of(request), request.GET.urlencode()
     facets = queries.facets()
-    form = OfferFilterForm(request.GET, facets) if request.GET else None
-    wanted = form.wanted() if form else OfferFilter()
-    number = _page_number(request)
+    wanted = OfferFilterForm(request.GET, facets).wanted() if query else OfferFilter()
+    number = _page_number(request.GET)
     found = queries.offers(wanted, currency=currency, at=clock.now(), page=number)
     if not found.rows and number > 1:
         raise Http404
-    context = {
-        "rows": [presentation.offer_row(row, language, currency, wanted.term) for row in found.rows],
-        "total": found.total,
-        "page": _page(found.total, number),
-        "filters": _filters(facets, request.GET.urlencode(), language),
-        "terms": [(label, _address(request, term), term == wanted.term) for term, label in _terms()],
-        "ids": ",".join([str(row.id) for row in found.rows]),
-        "term": wanted.term,
-    }
-    return render(request, "catalog/list.html", context)
+    shown = ListContent(
+        tuple(found.rows), found.total, number, facets, query, wanted.term, currency, get_language() or ""
+    )
+    return render(request, "catalog/list.html", {"content": _list(shown)})
 
 
 @never_cache
@@ -98,9 +93,41 @@ def offer_detail(request: HttpRequest, slug: str) -> HttpResponse:
     return render(request, "catalog/offer.html", context)
 
 
+class ListContent(NamedTuple):
+    """Everything a page of the list shows."""
+
+    rows: tuple[OfferRow, ...]
+    total: int
+    number: int
+    facets: Facets
+    query: str
+    term: str
+    currency: str
+    language: str
+
+
+# The list and its form are kept by everything they show, as `presentation` keeps its pieces: a changed price or count
+# is another key.
+@lru_cache(maxsize=128)
+def _list(shown: ListContent) -> SafeString:
+    data = QueryDict(shown.query)
+    term, language = shown.term, shown.language
+    context = {
+        # All that the links of other pages need of a request.
+        "request": SimpleNamespace(GET=data),
+        "rows": [presentation.offer_row(row, language, shown.currency, term) for row in shown.rows],
+        "total": shown.total,
+        "page": Paginator(range(shown.total), PAGE_SIZE).get_page(shown.number),
+        "filters": _filters(shown.facets, shown.query, language),
+        "terms": [(label, _address(data, key), key == term) for key, label in presentation.TERM_LABELS.items()],
+        "ids": ",".join([str(row.id) for row in shown.rows]),
+        "term": term,
+    }
+    return mark_safe(render_to_string("catalog/_list.html", context))  # noqa: S308 - the template escapes
+
+
 @lru_cache(maxsize=512)
 def _filters(facets: Facets, query: str, language: str) -> SafeString:
-    """The filter form, kept by everything it shows: the choices, the address and the language."""
     data = QueryDict(query)
     form = OfferFilterForm(data or None, facets)
     narrowed = sum(1 for name in form.fields if name not in {"sort", "term"} and data.get(name))
@@ -108,23 +135,15 @@ def _filters(facets: Facets, query: str, language: str) -> SafeString:
     return mark_safe(html)  # noqa: S308 - the template escapes
 
 
-def _page_number(request: HttpRequest) -> int:
+def _page_number(data: QueryDict) -> int:
     """Page one for anything that is no page number."""
-    text = request.GET.get("page", "")
+    text = data.get("page", "")
     return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 6 else 1
 
 
-def _page(total: int, number: int) -> Page | None:
-    return Paginator(range(total), PAGE_SIZE).get_page(number) if total > PAGE_SIZE else None
-
-
-def _terms() -> list[tuple[str, str]]:
-    return [(term, str(label)) for term, label in presentation.TERM_LABELS.items()]
-
-
-def _address(request: HttpRequest, term: str) -> str:
+def _address(data: QueryDict, term: str) -> str:
     """This list under another term, from its first page."""
-    query = request.GET.copy()
+    query = data.copy()
     query["term"] = term
     query.pop("page", None)
     return f"?{query.urlencode()}"
