@@ -46,10 +46,25 @@ class PickSome(forms.MultipleChoiceField):
         return [self.objects[chosen] for chosen in super().clean(value)]
 
 
+class Keys(PickSome):
+    """Not marked as optional, but the form may find another way to the key."""
+
+    def validate(self, value: list[str]) -> None:
+        if value:
+            super().validate(value)
+
+
+class Periods(forms.IntegerField):
+    """One where nothing was said, as for an order by the hour."""
+
+    def clean(self, value: Any) -> int:
+        return super().clean(value or 1)
+
+
 class KeysForm(forms.Form):
     """Which SSH keys the machines admit: some of the organization's, a new one pasted here, or both."""
 
-    ssh_keys = PickSome(label=_("SSH keys"), required=False)
+    ssh_keys = Keys(label=_("SSH keys"))
     new_key = forms.CharField(
         label=_("Or paste a new public key"),
         required=False,
@@ -74,6 +89,7 @@ class KeysForm(forms.Form):
         if not keys:
             del self.fields["ssh_keys"]
             self.fields["new_key"].label = _("Public SSH key")
+            self.fields["new_key"].required = True
         elif len(keys) == 1:
             self.fields["ssh_keys"].initial = [str(keys[0].key)]
 
@@ -99,12 +115,11 @@ class OrderForm(KeysForm):
 
     quantity = forms.IntegerField(label=_("Units"), min_value=1, max_value=MAX_UNITS, initial=1)
     term = forms.ChoiceField(label=_("Term"), choices=Term, widget=forms.RadioSelect, initial=Term.HOUR)
-    periods = forms.IntegerField(
+    periods = Periods(
         label=_("Months or years"),
         min_value=1,
         max_value=MAX_PERIODS[Term.MONTH],
         initial=1,
-        required=False,
         help_text=_("Up to 36 months or 5 years. By the hour there is no end: it runs until you terminate it."),
     )
     image = PickOne(label=_("Image"))
@@ -123,9 +138,6 @@ class OrderForm(KeysForm):
         """Show only the terms that have a price."""
         self.fields["term"].choices = [(value, label) for value, label in Term.choices if value in terms]
         self.fields["term"].initial = terms[0]
-
-    def clean_periods(self) -> int:
-        return self.cleaned_data["periods"] or 1
 
     def clean(self) -> dict[str, Any]:
         data = super().clean()

@@ -15,12 +15,16 @@ from django.views.generic import View
 
 from accounts.access import OrganizationRequired
 from accounts.permissions import can
+from billing.tasks import settle_expiring
 from marketplace.lib import clock
+from marketplace.lib.nudge import nudge
 from orders import actions, pricing, queries
 from orders.models import Order, OrderLine
 from rentals.models import Rental
 
 PAGE_SIZE = 20
+PREPARED = frozenset({"draft", "issued", "pushing"})
+UNPAID = PREPARED | {"open"}
 
 
 class OrderListView(OrganizationRequired, View):
@@ -50,19 +54,18 @@ class OrderView(OrganizationRequired, View):
             "invoice": invoice,
             "rentals": Rental.objects.filter(key__in=units).order_by("pk"),
             "events": order.events.select_related("actor"),
-            "payable": order.status == Order.Status.AWAITING_PAYMENT
-            and invoice is not None
-            and invoice.status == "open",
+            "payable": order.status == Order.Status.AWAITING_PAYMENT and (invoice is None or invoice.status in UNPAID),
             "waiting": self._waits(order, invoice),
             "may_order": can(self.membership, "order"),
-            "may_pay": can(self.membership, "pay"),
+            # Who ordered may also pay for it: the page of the invoice is where money is managed.
+            "may_pay": can(self.membership, "pay") or can(self.membership, "order"),
         }
 
     @staticmethod
     def _waits(order: Order, invoice: Any) -> bool:
         """Whether the next move is ours and the page should look again by itself."""
         if order.status == Order.Status.AWAITING_PAYMENT:
-            return invoice is None or invoice.status in {"draft", "issued", "pushing", "paid"}
+            return invoice is None or invoice.status in PREPARED | {"paid"}
         return order.status in {Order.Status.EXPIRING, Order.Status.CONFIRMED, Order.Status.PROVISIONING}
 
 
@@ -97,6 +100,7 @@ class CancelOrderView(OrganizationRequired, View):
         except actions.IllegalMove as refusal:
             messages.error(request, str(refusal))
         else:
+            nudge(settle_expiring)
             messages.success(request, _("The order is being cancelled; its cards are released in a moment."))
         return redirect("orders:detail", order.key)
 

@@ -25,8 +25,8 @@ from marketplace.lib.nudge import nudge
 from orders import actions, pricing, queries, tasks
 from orders.forms import OrderForm, fresh_request_key, mark_of, rate_text
 from orders.models import Order, Term
+from orders.views.follow import follow_up
 from orders.views.keys import chosen_keys, refuse_key
-from rentals.tasks import open_rentals
 
 
 class NewOrderView(OrganizationRequired, View):
@@ -63,8 +63,7 @@ class NewOrderView(OrganizationRequired, View):
             order = self._placed_with_new_key(form)
         else:
             order = self._ordered(form, form.cleaned_data["ssh_keys"])
-        if order.status == Order.Status.CONFIRMED:
-            nudge(open_rentals)
+        follow_up(order)
         return order
 
     def _placed_with_new_key(self, form: OrderForm) -> Order:

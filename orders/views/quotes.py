@@ -21,12 +21,11 @@ from accounts.models import Membership
 from accounts.permissions import can
 from accounts.queries import email_is_verified
 from marketplace.lib import clock
-from marketplace.lib.nudge import nudge
 from orders import actions, pricing, queries
 from orders.forms import KeysForm
 from orders.models import Order, Quote, QuoteLine
+from orders.views.follow import follow_up
 from orders.views.keys import chosen_keys, refuse_key
-from rentals.tasks import open_rentals
 
 
 class QuoteView(View):
@@ -147,8 +146,7 @@ class AcceptQuoteView(AnswerQuoteView):
                 actor=self.request.user,
                 at=self.at,
             )
-        if order.status == Order.Status.CONFIRMED:
-            nudge(open_rentals)
+        follow_up(order)
         return order
 
 

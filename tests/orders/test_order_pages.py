@@ -4,12 +4,17 @@ import re
 from datetime import timedelta
 
 import pytest
+from celery import Task
 from django.urls import reverse
+from kombu.exceptions import OperationalError
 
 from accounts.models import CreditLine, SshKey
+from billing.actions.drafting import draft_order_invoice
+from billing.actions.moving import move_invoice
 from marketplace.lib import clock
 from orders import actions, queries
 from orders.models import Order
+from rentals.actions import open_rentals
 from tests import factories
 from tests.factories import PASSWORD
 
@@ -357,6 +362,7 @@ def test_an_order_shows_what_was_agreed_and_when_the_hold_ends(buyer, shop):
     assert "2 × 2 cards × 3 months × ¥1,280.00 per card-month = ¥15,360.00" in page
     assert "2026-11-30 12:30:00" in page
     assert "The invoice is being prepared" in page
+    assert "Pay ¥15,360.00" in page
 
 
 def test_the_state_refreshes_itself_with_and_without_scripts(buyer, shop):
@@ -454,3 +460,86 @@ def test_alternatives_are_near_and_free(shop):
     found = queries.alternatives(shop.offer, limit=9)
 
     assert [(one.offer, one.free_units) for one in found] == [(same_model, 4), (bigger, 2), (larger_card, 4)]
+
+
+def test_an_organization_without_keys_is_asked_for_one(client, shop):
+    other = factories.organization(name="别家")
+    as_person(client, other.memberships.get().user)
+    page = client.get(url(shop))
+    assert b'name="ssh_keys"' not in page.content
+
+    response = client.post(url(shop), filled(client, shop, ssh_keys=[]))
+
+    assert response.status_code == 422
+    assert b'id="id_new_key_error"' in response.content
+    assert (
+        client.post(url(shop), filled(client, shop, ssh_keys=[], new_key=factories.new_public_key())).status_code == 302
+    )
+    assert Order.objects.get().organization == other
+
+
+def invoiced(order):
+    """The order with its invoice open, as it is once Stripe has it."""
+    invoice = draft_order_invoice(order=order, at=factories.NOON)
+    move_invoice(invoice, "open", at=factories.NOON)
+    return invoice
+
+
+def test_an_open_invoice_is_paid_from_the_order(buyer, shop):
+    order = shop.place(term="month")
+    invoice = invoiced(order)
+
+    page = buyer.get(reverse("orders:detail", args=[order.key]))
+
+    assert f'action="{reverse("billing:order_pay", args=[order.key])}"' in page.content.decode()
+    assert "Pay ¥2,560.00" in text(page)
+    assert invoice.number in text(page)
+    assert b"every 3s" not in page.content
+    assert b'http-equiv="refresh"' not in page.content
+
+
+def test_somebody_who_may_not_pay_is_told_who_may(client, shop):
+    order = shop.place(term="month")
+    invoiced(order)
+    as_person(client, factories.member(shop.organization, "viewer"))
+
+    page = client.get(reverse("orders:detail", args=[order.key]))
+
+    assert "has to pay this order" in text(page)
+    assert b'id="pay"' not in page.content
+
+
+def test_the_machines_of_an_order_are_linked(buyer, shop):
+    order = shop.place(quantity=2)
+    open_rentals(at=factories.NOON)
+
+    page = buyer.get(reverse("orders:detail", args=[order.key])).content.decode()
+
+    for unit in order.lines.get().units:
+        assert reverse("rentals:detail", args=[unit]) in page
+
+
+@pytest.mark.parametrize(
+    ("term", "task"), [("hour", "rentals.open_rentals"), ("month", "billing.draft_order_invoices")]
+)
+def test_the_next_floor_is_told_to_look(buyer, shop, term, task, monkeypatch, django_capture_on_commit_callbacks):
+    sent = []
+    monkeypatch.setattr(Task, "apply_async", lambda self, **_options: sent.append(self.name))
+
+    with django_capture_on_commit_callbacks(execute=True):
+        buyer.post(url(shop), filled(buyer, shop, term=term))
+
+    assert sent == [task]
+
+
+def test_a_broker_that_is_down_costs_no_order(buyer, shop, monkeypatch, django_capture_on_commit_callbacks):
+    def down(self, **_options):
+        raise OperationalError
+
+    monkeypatch.setattr(Task, "apply_async", down)
+
+    with django_capture_on_commit_callbacks(execute=True):
+        response = buyer.post(url(shop), filled(buyer, shop))
+
+    assert response.status_code == 302
+    assert Order.objects.count() == 1
