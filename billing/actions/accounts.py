@@ -17,7 +17,7 @@ def lock_account(*, organization_id: int) -> BillingAccount:
     organization = Organization.objects.get(pk=organization_id)
     account_of(organization=organization)
     return (
-        BillingAccount.objects.select_for_update(of=("self",))
+        BillingAccount.objects.select_for_update(no_key=True, of=("self",))
         .select_related("organization")
         .get(organization_id=organization_id)
     )

@@ -60,7 +60,7 @@ def refresh_credit(*, organization_id: int, at: datetime) -> int:
     overwritten by older ones.
     """
     line = (
-        CreditLine.objects.select_for_update(of=("self",))
+        CreditLine.objects.select_for_update(no_key=True, of=("self",))
         .select_related("organization")
         .get(organization_id=organization_id)
     )

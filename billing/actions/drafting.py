@@ -62,7 +62,7 @@ def draft_order_invoice(*, order: Order, at: datetime) -> Invoice | None:
     One line per order line that is paid in advance, at the order's frozen rate and amount. Repeating it, also in
     parallel, returns the same invoice.
     """
-    order = Order.objects.select_for_update().get(pk=order.pk)
+    order = Order.objects.select_for_update(no_key=True).get(pk=order.pk)
     account = lock_account(organization_id=order.organization_id)
     existing = order.invoices.exclude(status=Invoice.Status.VOID).first()
     if existing is not None:

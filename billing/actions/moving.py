@@ -28,7 +28,7 @@ class IllegalMove(Exception):
 
 def locked(invoice_id: int) -> Invoice:
     """The invoice as it is now, its row locked until the transaction ends."""
-    return Invoice.objects.select_for_update().get(pk=invoice_id)
+    return Invoice.objects.select_for_update(no_key=True).get(pk=invoice_id)
 
 
 def move_invoice(invoice: Invoice, to: str, *, at: datetime, actor: User | None = None, note: str = "") -> None:

@@ -51,7 +51,7 @@ def record_payment(
     _expect_sane(invoice, reference, amount_minor, currency)
     if invoice.order_id is not None:
         # Orders are locked before invoices everywhere; confirming below needs this one.
-        Order.objects.select_for_update().get(pk=invoice.order_id)
+        Order.objects.select_for_update(no_key=True).get(pk=invoice.order_id)
     fresh = locked(invoice.pk)
     payment, created = Payment.objects.get_or_create(
         method=method,

@@ -287,7 +287,7 @@ class Sums(TestCase):
     @settings(deadline=None, max_examples=30)
     @given(
         st.lists(
-            st.tuples(st.integers(1, 60 * 24 * 3600), st.decimals("0.0001", "999", places=4), st.integers(1, 8)),
+            st.tuples(st.integers(1, 29 * 24 * 3600), st.decimals("0.0001", "999", places=4), st.integers(1, 8)),
             min_size=1,
             max_size=4,
         )
@@ -306,7 +306,7 @@ class Sums(TestCase):
             exact = Decimal(seconds) * rate * cards * 100 / 3600
             expected.append(int(exact.quantize(Decimal(1), rounding="ROUND_HALF_UP")))
 
-        done = actions.draft_usage_invoices(at=DECEMBER + 60 * 24 * HOUR)
+        done = actions.draft_usage_invoices(at=DECEMBER)
 
         if sum(expected) < 400:
             assert done.invoices == []
