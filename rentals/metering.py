@@ -25,7 +25,7 @@ from rentals.models import Rental, UsageWindow
 Meter = Rental.Meter
 
 # Rentals cut in one transaction: enough that the statement is bulk, few enough that a customer's stop waits briefly.
-CUT_BATCH = 5000
+CUT_BATCH = 2000
 
 
 def whole_second(at: datetime) -> datetime:

@@ -17,7 +17,7 @@ from marketplace.lib.money import Money
 from marketplace.lib.nudge import nudge
 from orders.pricing import SECONDS_PER_HOUR, line_amount
 from rentals import actions, metering, progress, queries, reasons, tasks
-from rentals.models import Rental
+from rentals.models import Rental, RentalEvent
 
 Status, Meter = Rental.Status, Rental.Meter
 PAGE = 20
@@ -121,6 +121,8 @@ def facts_of(rental: Rental, at: datetime) -> dict[str, Any]:
         "prepaid": queries.prepaid(rental),
         "burn": metering.burn(rental) or None,
         "hourly": hourly,
+        "since": _metered_since(rental, events),
+        "holds_cards": _holds_cards(rental),
         "ends_at": _last_second(rental),
         "kept_until": _kept_until(rental),
         "ssh": ssh_command(rental) if rental.status == Status.RUNNING else "",
@@ -136,6 +138,19 @@ def facts_of(rental: Rental, at: datetime) -> dict[str, Any]:
         "pause": 0 if rental.status in actions.OVER else WHILE_MOVING if moving else WHILE_RESTING,
         "may": {verb: rental.status in statuses for verb, statuses in MAY.items()},
     }
+
+
+def _metered_since(rental: Rental, events: list[RentalEvent]) -> datetime | None:
+    """When the running meter began; cuts at midnight do not count."""
+    began = {Meter.CARD_HOUR: Status.RUNNING, Meter.DISK_GB_HOUR: Status.STOPPING}.get(rental.meter)
+    moves = (event.at for event in reversed(events) if event.kind == RentalEvent.Kind.STATUS and event.what == began)
+    return next(moves, rental.metered_from)
+
+
+def _holds_cards(rental: Rental) -> bool:
+    """A stopped hourly machine and one whose term is over gave theirs back."""
+    released = rental.subscription.term == "hour" or rental.subscription.ended_at is not None
+    return rental.status not in actions.OVER and not (rental.status == Status.STOPPED and released)
 
 
 def ssh_command(rental: Rental) -> str:

@@ -106,6 +106,20 @@ def test_a_running_rental_shows_login_cards_and_meter(page, shop, engine):
     assert [f'href="{url(rental, verb)}"' in text for verb in VERBS] == [True, False, True]
 
 
+def test_a_stopped_hourly_rental_no_longer_lists_cards(page, shop, engine):
+    rental = shop.running()
+    serials = rental.members.get().cards
+    actions.request_stop(rental_id=rental.pk, actor=shop.buyer, at=rental.metered_from + timedelta(minutes=1))
+    advance(rental, to="stopped")
+
+    text = page.get(url(rental)).content.decode()
+
+    assert "The cards have been released." in text
+    assert not any(serial in text for serial in serials)
+    assert "1 min 0 s: ¥0.08" in text
+    assert "ssh -p" not in text
+
+
 def test_a_moving_rental_shows_its_steps_and_looks_often(page, shop, engine):
     rental = advance(shop.rental(), to="booting")
 
