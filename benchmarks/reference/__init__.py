@@ -1,0 +1,1 @@
+"""What the product is measured against: the least that could do the same."""
