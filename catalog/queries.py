@@ -13,6 +13,7 @@ from django.db import connection
 
 from catalog.inventory import RESERVED
 from catalog.models import Price
+from marketplace.lib import prepared
 
 PAGE_SIZE = 20
 TERMS = ("hour", "month", "year")
@@ -121,20 +122,20 @@ def offers(wanted: OfferFilter, *, currency: str, at: datetime, page: int = 1) -
         {_SELECT}
         WHERE {" AND ".join(["o.enabled", "r.enabled", *conditions])}
         ORDER BY {_order(wanted)}, o.slug LIMIT %(limit)s OFFSET %(offset)s"""
-    rows = _all(statement, parameters)
+    rows = prepared.fetch_all(statement, parameters)
     return OfferPage([OfferRow._make(row[:-1]) for row in rows], rows[0][-1] if rows else 0)
 
 
 def offer_rows(*, currency: str, at: datetime, gpu_model_id: int) -> list[OfferRow]:
     """Every offer on sale of one GPU model, smallest unit first."""
     statement = f"{_SELECT} WHERE o.enabled AND r.enabled AND o.gpu_model_id = %(model)s {_BY_SIZE}"
-    rows = _all(statement, {"currency": currency, "at": at, "model": gpu_model_id})
+    rows = prepared.fetch_all(statement, {"currency": currency, "at": at, "model": gpu_model_id})
     return [OfferRow._make(row[:-1]) for row in rows]
 
 
 def facets() -> Facets:
     """The choices of the list's filters: one statement."""
-    ((families, vendors, memories, sizes, regions),) = _all(_FACETS, {})
+    ((families, vendors, memories, sizes, regions),) = prepared.fetch_all(_FACETS, {})
     return Facets(
         tuple(families or ()),
         tuple(vendors or ()),
@@ -185,7 +186,7 @@ def home_summary(currency: str, at: datetime) -> HomeSummary:
     """The catalogue at a glance: one statement over the pools and prices of what is on sale."""
     grouped: dict[str, Any] = defaultdict(lambda: {"vendor": "", "models": {}, "rates": [], "pools": {}})
     regions, pools = set(), {}
-    for family, vendor, model, region, pool, cards, rate in _all(_HOME, {"currency": currency, "at": at}):
+    for family, vendor, model, region, pool, cards, rate in prepared.fetch_all(_HOME, {"currency": currency, "at": at}):
         group = grouped[family]
         group["vendor"] = vendor
         group["models"][model] = None

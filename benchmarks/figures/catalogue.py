@@ -73,7 +73,9 @@ def _rows_as_stored(web: Web) -> list[str]:
 def _compare(row: str, at: datetime) -> None:
     offer = Offer.objects.get(slug=_slug(row))
     text = html.unescape(re.sub(r"<[^>]+>", " ", row)).replace("\xa0", " ")
-    for price in Price.objects.filter(offer=offer, currency="CNY", meter__in=["card_hour", "month", "year"]).in_force(at):
+    for price in Price.objects.filter(offer=offer, currency="CNY", meter__in=["card_hour", "month", "year"]).in_force(
+        at
+    ):
         shown = format_rate(price.rate, "CNY")
         if shown not in text:
             raise Wrong(f"{offer.slug}: the price {shown} is not on the page")

@@ -42,9 +42,7 @@ def measure(machine: Machine) -> Row:
 
 
 def _plan(url: str, requests: list[str], count: int) -> load.Plan:
-    return load.Plan(
-        url, requests, connections=CONNECTIONS, count=count, wanted=[302, 409], parts=[]
-    )
+    return load.Plan(url, requests, connections=CONNECTIONS, count=count, wanted=[302, 409], parts=[])
 
 
 def _check(report: load.Report, offer: Offer) -> int:
