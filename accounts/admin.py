@@ -115,7 +115,7 @@ class OrganizationDesk(Desk):
     buttons = ("set_credit_limit",)
     select = ("credit_line",)
     fieldsets = (
-        (None, {"fields": (("name", "key"), ("currency", "zone"), ("created_at", "frozen_at"))}),
+        (None, {"fields": (("name", "identity"), ("currency", "zone"), ("created_at", "frozen_at"))}),
         (gettext_lazy("What belongs to it"), {"fields": ("elsewhere",)}),
     )
     inlines = (CreditRows, MemberRows, ProjectRows)
@@ -127,6 +127,7 @@ class OrganizationDesk(Desk):
 
     limit = show.money("credit_line__limit_minor", gettext_lazy("Credit limit"))
     available = show.money("credit_line__available_minor", gettext_lazy("Available"))
+    identity = show.plain("key", gettext_lazy("key"))
     state = show.badge("credit_line__standing", gettext_lazy("Standing"), STANDING)
     created = show.instant("created_at", gettext_lazy("Created"))
 

@@ -6,8 +6,10 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.http import HttpRequest
+from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -400,14 +402,41 @@ class AllocationDesk(Desk):
         return allocation.gpu.host.name
 
 
+class ReservationForm(forms.ModelForm):
+    """The promised time as two moments."""
+
+    starts = inputs.instant(label=gettext_lazy("From (inclusive)"))
+    ends = inputs.instant(label=gettext_lazy("To (exclusive)"))
+
+    class Meta:
+        model = Reservation
+        fields = ("pool", "cards", "note")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.instance.pk:
+            for name, at in (("starts", self.instance.period.lower), ("ends", self.instance.period.upper)):
+                self.initial.setdefault(name, at and timezone.localtime(at))
+
+    def clean(self) -> dict[str, Any]:
+        values = super().clean()
+        starts, ends = values.get("starts"), values.get("ends")
+        if starts and ends and ends <= starts:
+            self.add_error("ends", _("The end has to be after the start."))
+        elif starts and ends:
+            self.instance.period = DateTimeTZRange(starts, ends)
+        return values
+
+
 @admin.register(Reservation)
 class ReservationDesk(Desk):
     """Cards promised for later. A sale that would break a promise is refused."""
 
+    form = ReservationForm
     addable = True
-    editable = ("cards", "period", "note")
+    editable = ("cards", "starts", "ends", "note")
     select = ("pool",)
-    fieldsets = ((None, {"fields": ("pool", "cards", "period", "note")}),)
+    fieldsets = ((None, {"fields": ("pool", "cards", ("starts", "ends"), "note")}),)
     list_display = ("pool", "cards", "promised", "note")
     list_filter = ("pool",)
     search_fields = ("pool__code", "note")

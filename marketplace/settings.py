@@ -198,6 +198,7 @@ UNFOLD = {
     "SITE_HEADER": "marketplace.desk.navigation.site_title",
     "SITE_SYMBOL": "memory",
     "SITE_FAVICONS": "marketplace.desk.navigation.favicons",
+    "STYLES": ["marketplace.desk.navigation.stylesheet"],
     "SHOW_LANGUAGES": True,
     "SHOW_HISTORY": True,
     "ENVIRONMENT": "marketplace.desk.navigation.environment",

@@ -39,11 +39,12 @@ QUOTE_DAYS = 14
 class EventRows(Rows):
     """What happened, the newest first."""
 
-    fields = ("when", "became", "actor")
+    fields = ("when", "became", "who")
     ordering = ("-at", "-pk")
     select = ("actor",)
 
     when = show.instant("at", gettext_lazy("When"))
+    who = show.plain("actor", gettext_lazy("By"))
 
 
 class QuoteEventRows(EventRows):
@@ -55,10 +56,11 @@ class QuoteEventRows(EventRows):
 
 class OrderEventRows(EventRows):
     model = OrderEvent
-    fields = ("when", "became", "actor", "note")
+    fields = ("when", "became", "who", "remark")
     verbose_name_plural = gettext_lazy("What happened")
 
     became = show.badge("status", gettext_lazy("status"), ORDER_STATES)
+    remark = show.plain("note", gettext_lazy("Note"))
 
 
 class QuoteLineRows(Rows):
@@ -113,7 +115,7 @@ class QuoteForm(forms.ModelForm):
 class LineForm(inputs.DeskForm):
     offer = inputs.row(Offer.objects.none(), label=gettext_lazy("offer"))
     image = inputs.row(Image.objects.none(), label=gettext_lazy("image"))
-    quantity = inputs.integer(label=gettext_lazy("units"), min_value=1, max_value=verbs.MAX_UNITS, initial=1)
+    quantity = inputs.integer(label=gettext_lazy("Units"), min_value=1, max_value=verbs.MAX_UNITS, initial=1)
     term = inputs.choice(label=gettext_lazy("term"), choices=Term.choices, initial=Term.MONTH)
     periods = inputs.integer(
         label=gettext_lazy("months or years"),
@@ -225,7 +227,7 @@ class QuoteDesk(Desk):
         if is_draft(quote):
             return _("Opens once the quote is sent.")
         address = self.request.build_absolute_uri(reverse("orders:quote", args=[quote.token]))
-        return format_html('<a class="text-link break-all" href="{}">{}</a>', address, address)
+        return format_html('<a class="text-link" href="{}">{}</a>', address, address)
 
     @display(description=gettext_lazy("Versions"))
     def versions(self, quote: Quote) -> str:
@@ -252,7 +254,7 @@ class QuoteDesk(Desk):
         return _("The line was removed.")
 
     @button(
-        gettext_lazy("Send"),
+        gettext_lazy("Send to the customer"),
         explain=gettext_lazy(
             "The quote becomes binding until its date and opens at its link. It cannot be edited then."
         ),
@@ -302,7 +304,7 @@ class OrderDesk(Desk):
     refusals = (verbs.IllegalMove,)
     select = ("organization", "project", "placed_by", "quote")
     fieldsets = (
-        (None, {"fields": (("number", "key"), ("customer", "project"), ("state", "total"))}),
+        (None, {"fields": (("number", "identity"), ("customer", "project"), ("state", "total"))}),
         (gettext_lazy("Dates"), {"fields": (("placed", "placed_by"), ("expires", "paid"))}),
         (gettext_lazy("What belongs to it"), {"fields": (("quote_link", "elsewhere"),)}),
     )
@@ -315,6 +317,7 @@ class OrderDesk(Desk):
 
     customer = show.link("organization", gettext_lazy("organization"))
     state = show.badge("status", gettext_lazy("status"), ORDER_STATES)
+    identity = show.plain("key", gettext_lazy("key"))
     total = show.money("total_minor", gettext_lazy("paid in advance"))
     placed = show.instant("placed_at", gettext_lazy("placed at"))
     expires = show.instant("hold_expires_at", gettext_lazy("hold expires at"))

@@ -50,20 +50,30 @@ class ReasonFilter(admin.SimpleListFilter):
 
 class MemberRows(Rows):
     model = Member
-    fields = ("ordinal", "host", "cards", "state")
+    fields = ("number", "where", "serials", "condition")
     select = ("host",)
     verbose_name_plural = gettext_lazy("Machines and cards")
+
+    number = show.plain("ordinal", gettext_lazy("Ordinal"))
+    where = show.link("host", gettext_lazy("Host"))
+    condition = show.plain("state", gettext_lazy("State"))
+
+    @display(description=gettext_lazy("Serial numbers"))
+    def serials(self, member: Member) -> str:
+        return ", ".join(member.cards)
 
 
 class TimelineRows(Rows):
     model = RentalEvent
-    fields = ("when", "kind", "what_happened", "result", "took", "actor")
+    fields = ("when", "sort", "what_happened", "result", "took", "who")
     ordering = ("-at", "-pk")
     select = ("actor",)
     per_page = 50
     verbose_name_plural = gettext_lazy("Timeline")
 
     when = show.instant("at", gettext_lazy("When"))
+    sort = show.plain("kind", gettext_lazy("Kind"))
+    who = show.plain("actor", gettext_lazy("By"))
 
     @display(description=gettext_lazy("What happened"))
     def what_happened(self, event: RentalEvent) -> Any:
@@ -87,7 +97,7 @@ class RentalDesk(Desk):
     refusals = (verbs.RentalRefused, verbs.IllegalMove)
     select = ("organization", "project", "pool", "subscription", "order_line__order", "order_line__offer__gpu_model")
     fieldsets = (
-        (None, {"fields": (("name", "key"), ("customer", "project"), ("product", "pool"), ("state", "desired"))}),
+        (None, {"fields": (("name", "identity"), ("customer", "project"), ("product", "pool"), ("state", "desired"))}),
         (
             gettext_lazy("Why it waits"),
             {"fields": ("waits", ("reason", "failure"), ("attempts", "next_step"), "deadline")},
@@ -105,6 +115,7 @@ class RentalDesk(Desk):
     ordering = ("-created_at", "-pk")
 
     customer = show.link("organization", gettext_lazy("organization"))
+    identity = show.plain("key", gettext_lazy("key"))
     order_link = show.link("order_line__order", gettext_lazy("order"))
     state = show.badge("status", gettext_lazy("status"), STATES)
     next_step = show.instant("next_step_at", gettext_lazy("next step at"))
@@ -196,15 +207,31 @@ class UsageWindowDesk(Desk):
 
     select = ("rental", "organization", "subscription", "reverses", "billed__line__invoice")
     fieldsets = (
-        (None, {"fields": ("key", ("rental", "customer"), ("meter", "quantity"), "per_hour")}),
-        (None, {"fields": (("metered", "seconds"), ("reverses", "invoice"))}),
+        (None, {"fields": ("identity", ("machine", "customer"), ("metered_as", "count"), "per_hour")}),
+        (None, {"fields": (("metered", "length"), ("corrects", "invoice"))}),
     )
-    list_display = ("rental", "customer", "meter", "quantity", "per_hour", "metered", "seconds", "invoice")
+    list_display = (
+        "identity",
+        "machine",
+        "customer",
+        "metered_as",
+        "count",
+        "per_hour",
+        "metered",
+        "length",
+        "invoice",
+    )
     list_filter = ("meter", "currency")
     search_fields = ("rental__name", "=rental__key", "organization__name")
     ordering = ("-pk",)
 
     customer = show.link("organization", gettext_lazy("organization"))
+    identity = show.plain("key", gettext_lazy("key"))
+    machine = show.link("rental", gettext_lazy("Rental"))
+    metered_as = show.plain("meter", gettext_lazy("Meter"))
+    count = show.plain("quantity", gettext_lazy("Quantity"))
+    length = show.plain("seconds", gettext_lazy("Seconds"))
+    corrects = show.link("reverses", gettext_lazy("Reverses"))
     per_hour = show.rate("rate", gettext_lazy("rate"))
     metered = show.period("period", gettext_lazy("period"))
 

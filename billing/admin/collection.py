@@ -73,7 +73,7 @@ class StripeEventDesk(Desk):
     @display(description=gettext_lazy("payload"))
     def content(self, event: StripeEvent) -> str:
         text = json.dumps(event.payload, ensure_ascii=False, indent=2, sort_keys=True)
-        return format_html('<pre class="overflow-auto whitespace-pre-wrap break-all">{}</pre>', text)
+        return format_html('<pre class="desk-text">{}</pre>', text)
 
     @button(gettext_lazy("Apply again"), shown=lambda event: event.processed_at is None)
     def apply_again(self, request: HttpRequest, event: StripeEvent) -> str:

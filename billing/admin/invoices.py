@@ -71,12 +71,14 @@ class PaymentRows(Rows):
 
 class EventRows(Rows):
     model = InvoiceEvent
-    fields = ("when", "became", "actor", "note")
+    fields = ("when", "became", "who", "remark")
     ordering = ("-at", "-pk")
     select = ("actor",)
     verbose_name_plural = gettext_lazy("What happened")
 
     when = show.instant("at", gettext_lazy("When"))
+    who = show.plain("actor", gettext_lazy("By"))
+    remark = show.plain("note", gettext_lazy("Note"))
     became = show.badge("status", gettext_lazy("status"), STATES)
 
 
@@ -183,7 +185,7 @@ class InvoiceDesk(Desk):
         if not invoice.hosted_url:
             return show.DASH
         return format_html(
-            '<a class="text-link break-all" rel="noopener noreferrer" href="{}">{}</a>',
+            '<a class="text-link" rel="noopener noreferrer" href="{}">{}</a>',
             invoice.hosted_url,
             invoice.hosted_url,
         )
@@ -231,7 +233,7 @@ class InvoiceDesk(Desk):
         }
 
     @button(
-        gettext_lazy("Void"),
+        gettext_lazy("Void this invoice"),
         form=VoidForm,
         explain=gettext_lazy(
             "The invoice is taken back at Stripe first, then here. Its usage is billed anew by the next run."

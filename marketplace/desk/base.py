@@ -182,6 +182,7 @@ class Desk(ModelAdmin):
     def render_change_form(
         self, request: HttpRequest, context: dict[str, Any], *args: Any, **kwargs: Any
     ) -> TemplateResponse:
+        context["show_save_and_add_another"] = False
         row = kwargs.get("obj")
         if row is not None:
             context["desk_buttons"] = self.shown_buttons(request, row)

@@ -1,6 +1,6 @@
 """The desk's first page: what stands still and what is left, in a few aggregate queries."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,9 @@ from marketplace.lib.money import format_minor
 from orders.models import Order, Quote
 from rentals.models import Rental
 from rentals.reasons import WHAT
+
+STUCK = (Rental.Status.NEEDS_OPERATOR, Rental.Status.LOST)
+UNPAID = (Invoice.Status.ISSUED, Invoice.Status.PUSHING, Invoice.Status.OPEN, Invoice.Status.UNCOLLECTIBLE)
 
 Text = str | Promise
 Context = dict[str, Any]
@@ -42,7 +45,9 @@ def overview(request: HttpRequest, context: Context) -> Context:
         figures += _rentals()
         context["waiting"] = _waiting()
     if may_see(request, "orders.order"):
-        figures += _sales()
+        figures.append(_orders())
+    if may_see(request, "orders.quote"):
+        figures.append(_quotes())
     if may_see(request, "billing.invoice"):
         figures += _invoices()
     if may_see(request, "billing.stripeevent"):
@@ -57,25 +62,24 @@ def _list(model: str, **query: Any) -> str:
     return reverse(f"admin:{model}_changelist", query=query)
 
 
+def _any(values: Iterable[str]) -> str:
+    return ",".join(sorted(values))
+
+
 def _rentals() -> Iterator[Figure]:
-    stuck = Q(status__in=[Rental.Status.NEEDS_OPERATOR, Rental.Status.LOST])
     counts = Rental.objects.aggregate(
         running=Count("pk", filter=Q(status=Rental.Status.RUNNING)),
         cards=Sum("subscription__cards", filter=Q(status=Rental.Status.RUNNING), default=0),
         moving=Count("pk", filter=Q(status__in=Rental.MOVING)),
-        stuck=Count("pk", filter=stuck),
+        stuck=Count("pk", filter=Q(status__in=STUCK)),
     )
     running = _list("rentals_rental", status__exact=Rental.Status.RUNNING)
-    yield Figure(
-        _("Running rentals"), str(counts["running"]), running, _("%(cards)d cards") % {"cards": counts["cards"]}
-    )
-    yield Figure(_("Rentals on their way"), str(counts["moving"]), _list("rentals_rental", status__in="reserved,"))
-    yield Figure(
-        _("Waiting for a person"),
-        str(counts["stuck"]),
-        _list("rentals_rental", status__exact=Rental.Status.NEEDS_OPERATOR),
-        alarm=bool(counts["stuck"]),
-    )
+    cards = _("%(cards)d cards") % {"cards": counts["cards"]}
+    yield Figure(_("Running rentals"), str(counts["running"]), running, cards)
+    moving = _list("rentals_rental", status__in=_any(Rental.MOVING))
+    yield Figure(_("Rentals on their way"), str(counts["moving"]), moving)
+    stuck = _list("rentals_rental", status__in=_any(STUCK))
+    yield Figure(_("Waiting for a person"), str(counts["stuck"]), stuck, alarm=bool(counts["stuck"]))
 
 
 def _waiting() -> list[dict[str, Any]]:
@@ -120,42 +124,39 @@ def _pools() -> list[dict[str, Any]]:
     ]
 
 
-def _sales() -> Iterator[Figure]:
-    unpaid = Order.objects.filter(status=Order.Status.AWAITING_PAYMENT).count()
-    yield Figure(
-        _("Orders awaiting payment"),
-        str(unpaid),
-        _list("orders_order", status__exact=Order.Status.AWAITING_PAYMENT),
-    )
-    sent = Quote.objects.filter(status=Quote.Status.SENT).count()
-    yield Figure(_("Open quotes"), str(sent), _list("orders_quote", status__exact=Quote.Status.SENT))
+def _orders() -> Figure:
+    waiting = Order.Status.AWAITING_PAYMENT
+    count = Order.objects.filter(status=waiting).count()
+    return Figure(_("Orders awaiting payment"), str(count), _list("orders_order", status__exact=waiting))
+
+
+def _quotes() -> Figure:
+    sent = Quote.Status.SENT
+    count = Quote.objects.filter(status=sent).count()
+    return Figure(_("Open quotes"), str(count), _list("orders_quote", status__exact=sent))
 
 
 def _invoices() -> Iterator[Figure]:
-    unpaid = [Invoice.Status.ISSUED, Invoice.Status.PUSHING, Invoice.Status.OPEN, Invoice.Status.UNCOLLECTIBLE]
+    at = clock.now()
     rows = list(
-        Invoice.objects.filter(status__in=unpaid)
+        Invoice.objects.filter(status__in=UNPAID)
         .values("currency")
         .annotate(
             count=Count("pk"),
             left=Sum(F("total_minor") - F("paid_minor")),
-            overdue=Count("pk", filter=Q(due_at__lt=clock.now())),
+            overdue=Count("pk", filter=Q(due_at__lt=at)),
             errors=Count("pk", filter=~Q(push_error="")),
         )
         .order_by("currency")
     )
-    overdue = sum(row["overdue"] for row in rows)
-    errors = sum(row["errors"] for row in rows)
-    yield Figure(
-        _("Unpaid invoices"),
-        str(sum(row["count"] for row in rows)),
-        _list("billing_invoice", status__exact=Invoice.Status.OPEN),
-        " · ".join(format_minor(row["left"], row["currency"]) for row in rows),
-    )
-    yield Figure(
-        _("Overdue"), str(overdue), _list("billing_invoice", status__exact=Invoice.Status.OPEN), alarm=bool(overdue)
-    )
-    yield Figure(_("Push errors"), str(errors), _list("billing_invoice", push_error__isempty=0), alarm=bool(errors))
+    count, overdue, errors = (sum(row[name] for row in rows) for name in ("count", "overdue", "errors"))
+    left = " · ".join(format_minor(row["left"], row["currency"]) for row in rows)
+    unpaid = {"status__in": _any(UNPAID)}
+    late = _list("billing_invoice", **unpaid, due_at__lt=at.isoformat(timespec="seconds"))
+    failed = _list("billing_invoice", **unpaid, push_error__isempty=0)
+    yield Figure(_("Unpaid invoices"), str(count), _list("billing_invoice", **unpaid), left)
+    yield Figure(_("Overdue"), str(overdue), late, alarm=bool(overdue))
+    yield Figure(_("Push errors"), str(errors), failed, alarm=bool(errors))
 
 
 def _stripe_events() -> Figure:

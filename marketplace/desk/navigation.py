@@ -18,7 +18,7 @@ OPERATIONS = (
     ("rentals.rental", _("Rentals"), "dns"),
     ("catalog.pool", _("Pools"), "hub"),
     ("catalog.host", _("Hosts"), "host"),
-    ("catalog.gpu", _("Cards"), "memory"),
+    ("catalog.gpu", _("GPU cards"), "memory"),
     ("catalog.allocation", _("Allocations"), "assignment_ind"),
     ("catalog.reservation", _("Reservations"), "event_available"),
     ("rentals.orphan", _("Orphans"), "help_center"),
@@ -52,7 +52,7 @@ SYSTEM = (
 
 def sidebar(request: HttpRequest) -> list[dict[str, Any]]:
     """What unfold draws at the side."""
-    overview = {"title": _("Overview"), "icon": "space_dashboard", "link": reverse("admin:index")}
+    overview = {"title": _("Dashboard"), "icon": "space_dashboard", "link": reverse("admin:index")}
     return [
         {"items": [overview]},
         _group(request, _("Operations"), OPERATIONS),
@@ -88,3 +88,7 @@ def environment(request: HttpRequest) -> list[Any] | None:
 
 def favicons(request: HttpRequest) -> list[dict[str, Any]]:
     return [{"rel": "icon", "type": "image/svg+xml", "href": lambda _request: static("img/favicon.svg")}]
+
+
+def stylesheet(request: HttpRequest) -> str:
+    return static("css/desk.css")

@@ -103,6 +103,20 @@ def moment(at: datetime | None) -> str:
     return DASH if at is None else date_format(timezone.localtime(at), "Y-m-d H:i:s")
 
 
+def plain(field: str, title: Text) -> Column:
+    """A value as it is (a choice in its words) under a title of our own, where the model names none."""
+
+    @display(description=title, ordering=field)
+    def column(_desk: Any, row: Model) -> Any:
+        value = follow(row, field)
+        if value is None or value == "":
+            return DASH
+        words = getattr(row, f"get_{field}_display", None)
+        return words() if words else value
+
+    return column
+
+
 def instant(field: str, title: Text) -> Column:
     @display(description=title, ordering=field)
     def column(_desk: Any, row: Model) -> str:

@@ -22,7 +22,7 @@ class DeskSite(UnfoldAdminSite):
     """
 
     enable_nav_sidebar = True
-    index_title = _("Overview")
+    index_title = _("Dashboard")
 
     def register(
         self,

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from accounts.models import CreditLine
 from billing.models import Invoice, Payment, StripeEvent
-from catalog.models import Host, Price
+from catalog.models import Host, Price, Reservation
 from marketplace.lib import clock
 from orders import actions as orders
 from orders.models import Order, OrderEvent, Quote, QuoteEvent, QuoteLine
@@ -200,6 +200,28 @@ def test_only_a_superuser_says_where_an_engine_is_and_which_secret_opens_it(boss
 
     pool.refresh_from_db()
     assert (pool.endpoint, pool.credential_ref) == ("http://b.example", "env:B")
+
+
+def test_cards_are_promised_for_a_time_that_ends_after_it_starts(staff):
+    ops = staff("operations")
+    pool = world.offer().pool
+    values = {"pool": pool.pk, "cards": 4, "starts": "2027-06-01T00:00", "ends": "2027-05-01T00:00", "note": "大客户"}
+
+    refused = ops.post(reverse("admin:catalog_reservation_add"), values)
+    assert list(refused.context["adminform"].form.errors) == ["ends"]
+    assert not Reservation.objects.exists()
+
+    ops.post(reverse("admin:catalog_reservation_add"), values | {"ends": "2027-07-01T00:00"})
+    made = Reservation.objects.get()
+    assert (made.period.lower.isoformat(), made.period.upper.isoformat()) == (
+        "2027-05-31T16:00:00+00:00",
+        "2027-06-30T16:00:00+00:00",
+    )
+    page = reverse("admin:catalog_reservation_change", args=[made.pk])
+    assert 'value="2027-06-01T00:00:00"' in ops.get(page).text
+    ops.post(page, {"cards": 2, "starts": "2027-06-01T00:00", "ends": "2027-06-02T00:00", "note": "少一点"})
+    made.refresh_from_db()
+    assert (made.cards, made.note, made.pool) == (2, "少一点", pool)
 
 
 # --- sales -----------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from accounts.staff import STAFF_GROUPS
+from billing.models import Invoice
 from tests import factories
 from tests.desk import world
 
@@ -174,6 +175,7 @@ def test_the_overview_counts(boss):
     world.everything(2)
     world.rental(status="needs_operator", reason="no_capacity")
     world.rental(status="creating", reason="no_capacity")
+    Invoice.objects.filter(pk=Invoice.objects.filter(status="issued").first().pk).update(push_error="refused")
 
     context = boss.get("/admin/").context
 
@@ -185,9 +187,12 @@ def test_the_overview_counts(boss):
         ("Open quotes", "2", ""),
         ("Unpaid invoices", "2", "¥2,560.00"),
         ("Overdue", "2", ""),
-        ("Push errors", "0", ""),
+        ("Push errors", "1", ""),
         ("Stripe events not applied", "4", "2 failing"),
     ]
+    for figure in context["figures"]:
+        rows = boss.get(figure.address).context["cl"].result_list
+        assert len(rows) == int(figure.value), figure.title
     [group] = context["waiting"]
     assert (group["count"], str(group["what"])) == (
         2, "The data centre has no room for this machine at the moment.",
