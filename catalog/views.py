@@ -21,7 +21,7 @@ from catalog.forms import OfferFilterForm
 from catalog.models import Offer, Price
 from catalog.queries import PAGE_SIZE, TERMS, Facets, OfferFilter, OfferRow, Stock
 from catalog.texts import in_language
-from marketplace.lib import clock, visitor
+from marketplace.lib import clock, kept, visitor
 
 # More than a page ever shows; a longer list of ids is cut.
 MOST_COUNTS = 100
@@ -40,7 +40,7 @@ def offer_list(request: HttpRequest) -> HttpResponse:
     shown = ListContent(
         tuple(found.rows), found.total, number, facets, query, wanted.term, currency, get_language() or ""
     )
-    return render(request, "catalog/list.html", {"content": _list(shown)})
+    return kept.render(request, "catalog/list.html", lambda: {"content": _list(shown)}, shown=shown)
 
 
 @never_cache
