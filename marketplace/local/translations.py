@@ -6,6 +6,7 @@ python -m marketplace.local.translations compile|gather|check
 import contextlib
 import io
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -21,6 +22,8 @@ CODE = ("accounts", "billing", "catalog", "marketplace", "orders", "rentals")
 TEMPLATES = ("templates",)
 # What stands for the outside world on one machine is nobody's product text.
 OUTSIDE = (ROOT / "marketplace" / "local",)
+# What a translation has to carry over unchanged, beside the %-placeholders that Babel compares.
+FIXED = re.compile(r"(?<!\{)\{\w*\}|</?[a-z][^>]*>")
 KEYWORDS: dict[str, tuple | None] = {
     name + suffix: arguments
     for name, arguments in {
@@ -54,14 +57,17 @@ def gather(locale: Path = LOCALE) -> Catalog:
     for po in _catalogs(locale):
         catalog = _read(po) if po.exists() else Catalog(locale=po.parent.parent.name, charset="utf-8")
         # No guesses: a fuzzy translation is a wrong one that looks finished.
+        made = catalog.creation_date
         catalog.update(template, no_fuzzy_matching=True)
+        # Unchanged texts leave an unchanged file.
+        catalog.creation_date = made
         with po.open("wb") as file:
             write_po(file, catalog, sort_output=True, include_lineno=False, width=120)
     return template
 
 
 def check(locale: Path = LOCALE) -> list[str]:
-    """What is missing, fuzzy or broken, one line each; empty when every language is complete."""
+    """What is missing, fuzzy, only kept as obsolete, or broken, one line each; empty when every language is complete."""
     template = extract()
     faults = []
     for po in _catalogs(locale):
@@ -139,6 +145,8 @@ def _faults(catalog: Catalog, wanted: Message) -> Iterator[str]:
     else:
         message.flags |= wanted.flags
         yield from (str(error) for error in message.check(catalog))
+        kept = sorted(FIXED.findall(singular))
+        yield from (f"other placeholders or tags in {text!r}" for text in texts if sorted(FIXED.findall(text)) != kept)
 
 
 def _messages(catalog: Catalog) -> list[Message]:

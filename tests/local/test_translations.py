@@ -1,4 +1,5 @@
 import gettext
+import json
 
 import pytest
 
@@ -93,6 +94,34 @@ def test_a_translation_that_loses_a_placeholder_is_a_fault(project):
     faults = translations.check(project.parents[2])
     assert len(faults) == 1
     assert "From %(price)s an hour" in faults[0]
+
+
+def test_an_obsolete_entry_does_not_count(project):
+    commented = 'msgid "Sold out"\nmsgstr "已售罄"\n'
+    obsolete = "".join(f"#~ {line}\n" for line in commented.splitlines())
+    project.write_text(COMPLETE.replace(commented, "") + "\n" + obsolete, encoding="utf-8")
+    assert translations.check(project.parents[2]) == ["zh_Hans: missing: 'Sold out' (orders/views.py)"]
+
+
+@pytest.mark.parametrize(
+    ("english", "chinese"),
+    [("Dear {name}", "您好 {nome}"), ('Read <a href="{}">this</a>', "请阅读{}"), ("<strong>No</strong>", "<em>否</em>")],
+)
+def test_braces_and_tags_have_to_survive_translation(project, english, chinese):
+    (project.parents[3] / "orders" / "views.py").write_text(f"text = gettext({english!r})\n", encoding="utf-8")
+    entry = "\nmsgid {}\nmsgstr {}\n".format(*(json.dumps(text, ensure_ascii=False) for text in (english, chinese)))
+    project.write_text(COMPLETE + entry, encoding="utf-8")
+    faults = translations.check(project.parents[2])
+    assert len(faults) == 1
+    assert "other placeholders or tags" in faults[0]
+
+
+def test_gathering_again_changes_nothing(project):
+    project.write_text(COMPLETE, encoding="utf-8")
+    translations.gather(project.parents[2])
+    once = project.read_bytes()
+    translations.gather(project.parents[2])
+    assert project.read_bytes() == once
 
 
 def test_a_language_without_a_file_has_every_text_missing(project):
