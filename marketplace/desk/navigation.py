@@ -91,4 +91,4 @@ def favicons(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 def stylesheet(request: HttpRequest) -> str:
-    return static("css/desk.css")
+    return static("desk/desk.css")
