@@ -1,4 +1,4 @@
-"""Texts of allauth whose Chinese we word ourselves: named here so that our catalogue, which comes first, carries them."""
+"""Texts of allauth whose Chinese we word ourselves: named here so that our catalogue, which wins, carries them."""
 
 from django.utils.translation import gettext_noop as _
 

@@ -1,4 +1,4 @@
-"""`make check`: Django's system checks, a migration for every model change, every text translated."""
+"""`make check`: Django's system checks, a migration for every model change, every text marked and translated."""
 
 import sys
 import warnings
@@ -6,7 +6,7 @@ import warnings
 import django
 from django.core.management import CommandError, call_command
 
-from marketplace.local import translations
+from marketplace.local import literals, translations
 
 
 def main() -> int:
@@ -23,6 +23,9 @@ def main() -> int:
         except (CommandError, SystemExit) as error:
             print(f"{name}: {error}" if str(error) != "1" else f"{name}: a model change has no migration")
             failed.append(name)
+    if unmarked := literals.check():
+        print("\n".join(unmarked))
+        failed.append("literals")
     if translations.main("check"):
         failed.append("translations")
     print("check: " + (f"failed ({', '.join(failed)})" if failed else "ok"))

@@ -67,7 +67,7 @@ def gather(locale: Path = LOCALE) -> Catalog:
 
 
 def check(locale: Path = LOCALE) -> list[str]:
-    """What is missing, fuzzy, only kept as obsolete, or broken, one line each; empty when every language is complete."""
+    """What is missing (or only kept as obsolete), fuzzy or broken, one line each; empty when nothing is."""
     template = extract()
     faults = []
     for po in _catalogs(locale):
@@ -98,14 +98,23 @@ def _catalogs(locale: Path) -> list[Path]:
 def _sources() -> Iterator[tuple[Path, io.BytesIO]]:
     from django.utils.translation.template import templatize  # noqa: PLC0415 - needs Django's settings
 
-    for file in _files(CODE, "*.py"):
+    for file in python_files():
         yield file, io.BytesIO(file.read_bytes())
-    for pattern in ("*.html", "*.txt"):
-        for file in _files((*TEMPLATES, *CODE), pattern):
-            code = templatize(file.read_text(encoding="utf-8"), origin=str(file))
-            # Templatize keeps the page's indentation, which Python's tokenizer would take for blocks.
-            plain = "\n".join(line.strip() for line in code.split("\n"))
-            yield file, io.BytesIO(plain.encode())
+    for file in template_files():
+        code = templatize(file.read_text(encoding="utf-8"), origin=str(file))
+        # Templatize keeps the page's indentation, which Python's tokenizer would take for blocks.
+        plain = "\n".join(line.strip() for line in code.split("\n"))
+        yield file, io.BytesIO(plain.encode())
+
+
+def python_files() -> list[Path]:
+    """The product's own modules, without migrations and local stand-ins."""
+    return _files(CODE, "*.py")
+
+
+def template_files() -> list[Path]:
+    """Pages and mails."""
+    return [file for pattern in ("*.html", "*.txt") for file in _files((*TEMPLATES, *CODE), pattern)]
 
 
 def _files(folders: Iterable[str], pattern: str) -> list[Path]:

@@ -105,7 +105,11 @@ def test_an_obsolete_entry_does_not_count(project):
 
 @pytest.mark.parametrize(
     ("english", "chinese"),
-    [("Dear {name}", "您好 {nome}"), ('Read <a href="{}">this</a>', "请阅读{}"), ("<strong>No</strong>", "<em>否</em>")],
+    [
+        ("Dear {name}", "{nome}您好"),
+        ('Read <a href="{}">this</a>', "请阅读{}"),
+        ("<strong>No</strong>", "<em>否</em>"),
+    ],
 )
 def test_braces_and_tags_have_to_survive_translation(project, english, chinese):
     (project.parents[3] / "orders" / "views.py").write_text(f"text = gettext({english!r})\n", encoding="utf-8")
