@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+import time
 from datetime import datetime
 from uuid import UUID
 
@@ -18,6 +19,7 @@ from django.views.generic import View
 from accounts.access import OrganizationRequired
 from accounts.permissions import can
 from billing import actions, queries
+from billing.actions.pushing import leased
 from billing.exports import invoice_lines_csv, invoice_lines_xlsx
 from billing.grouping import arithmetic
 from billing.models import Invoice
@@ -25,6 +27,8 @@ from marketplace.lib import clock
 from orders.models import Order
 
 PAGE_SIZE = 20
+# How long a press on Pay waits for a worker that is opening the invoice already.
+WORKER_SECONDS = 5
 Status = Invoice.Status
 
 
@@ -163,7 +167,14 @@ class PayOrder(Paying):
 
 
 def ready_to_pay(invoice: Invoice, at: datetime) -> Invoice:
-    """The invoice after one hurried attempt to open it at Stripe, where it is not open yet."""
+    """The invoice after one hurried attempt to open it at Stripe, where it is not open yet.
+
+    A worker may be opening it this very moment; then its few seconds are waited for.
+    """
     if invoice.status in {Status.ISSUED, Status.PUSHING}:
-        return actions.push(invoice_id=invoice.pk, at=at, impatient=True)
+        invoice = actions.push(invoice_id=invoice.pk, at=at, impatient=True)
+    deadline = time.monotonic() + WORKER_SECONDS
+    while leased(invoice, at) and time.monotonic() < deadline:
+        time.sleep(0.1)
+        invoice.refresh_from_db()
     return invoice

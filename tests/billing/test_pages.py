@@ -2,6 +2,8 @@
 
 import csv
 import io
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from django.db import connection
@@ -150,6 +152,13 @@ def test_paying_by_get_is_not_possible(english, mine):
     assert english.get(f"/console/invoices/{invoice.key}/pay/").status_code == 405
 
 
+def push_and_hang_up(invoice_id):
+    try:
+        actions.push(invoice_id=invoice_id, at=timezone.now())
+    finally:
+        connection.close()
+
+
 class TestPaying:
     pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -162,6 +171,22 @@ class TestPaying:
         invoice = Invoice.objects.get()
         assert answer["Location"] == again["Location"] == invoice.hosted_url
         assert (invoice.status, len(sandbox.objects("invoice"))) == ("open", 1)
+
+    def test_a_click_while_a_worker_opens_the_invoice_waits_for_it(self, english, mine, sandbox):
+        made = order(mine, at=timezone.now())
+        invoice = actions.draft_order_invoice(order=made, at=timezone.now())
+        sandbox.faults.configure({"requests": [{"kind": "delay", "seconds": 0.5, "path": "/v1/invoices"}]})
+
+        with ThreadPoolExecutor(1) as worker:
+            pushing = worker.submit(push_and_hang_up, invoice.pk)
+            while not Invoice.objects.filter(status="pushing").exists():
+                time.sleep(0.01)
+            answer = english.post(f"/console/orders/{made.key}/pay/")
+            pushing.result()
+
+        invoice.refresh_from_db()
+        assert answer["Location"] == invoice.hosted_url
+        assert len(sandbox.objects("invoice")) == 1
 
     def test_while_stripe_is_away_it_says_so_and_nothing_is_charged(self, english, mine, sandbox, settings):
         settings.STRIPE_API_BASE = "http://127.0.0.1:9"
