@@ -48,13 +48,13 @@ bench: dev ## every figure as a ratio, or one: ONLY=catalogue
 
 .PHONY: test test-some test-full
 test: dev system ## the tests, slow suites excluded
-	@$(VENV)/python -m pytest -n 2
+	@$(VENV)/python -m pytest -n 2 --dist loadgroup
 
 test-some: dev ## some tests: T=tests/orders
 	@$(VENV)/python -m pytest -n 0 $(T)
 
 test-full: dev system ## the slow suites alone: kill matrices, every journey and width, soaks
-	@$(VENV)/python -m pytest -n 2 -m slow
+	@$(VENV)/python -m pytest -n 2 --dist loadgroup -m slow
 
 .PHONY: lint types check messages
 lint: dev ## ruff: rules and format

@@ -128,12 +128,16 @@ class Browser:
         address = urljoin(str(self.page.url), form.action or str(self.page.url))
         sent = form.filled(**values)
         if form.method == "post":
-            self.page = self._client.post(address, data=sent, headers={"Referer": str(self.page.url)})
+            self.page = self.post(address, sent)
         else:
             self.page = self._client.get(address, params=sent)
         if not (refused and self.page.is_client_error):
             self.page.raise_for_status()
         return self.page
+
+    def post(self, address: str, values: dict[str, list[str] | str]) -> httpx.Response:
+        """The answer to a form sent from the open page, which stays open. Any status."""
+        return self._client.post(address, data=values, headers={"Referer": str(self.page.url)})
 
     def close(self) -> None:
         self._client.close()
