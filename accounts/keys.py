@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import asyncssh
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
@@ -74,7 +75,7 @@ def _parse_body(algorithm: str, rest: list[str]) -> PublicKey:
         raise KeyRefused("broken", _("The key is incomplete or damaged. Copy the whole line again.")) from None
     if key.get_algorithm() != algorithm:
         raise KeyRefused("broken", _("The key is incomplete or damaged. Copy the whole line again."))
-    if algorithm == "ssh-rsa" and key.pyca_key.key_size < SMALLEST_RSA_BITS:
+    if isinstance(key.pyca_key, RSAPublicKey) and key.pyca_key.key_size < SMALLEST_RSA_BITS:
         raise KeyRefused(
             "short_rsa", _("RSA keys need at least 2048 bits. Create a new one with: ssh-keygen -t ed25519")
         )

@@ -1,7 +1,7 @@
 """Who uses the marketplace: people, organizations, projects, SSH keys, and the credit that may be committed."""
 
 import uuid
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pghistory
 import pgtrigger
@@ -16,37 +16,37 @@ from marketplace.lib.money import BILLING_CURRENCIES
 CURRENCY_CHOICES = [(code, code) for code in BILLING_CURRENCIES]
 
 
-class UserManager(BaseUserManager):
+class UserManager(BaseUserManager["User"]):
     use_in_migrations = True
 
-    def create_user(self, email, password=None, **fields):
+    def create_user(self, email: str, password: str | None = None, **fields: Any) -> "User":
         user = self.model(email=self.normalize_email(email), **fields)
         user.set_password(password)
         user.save(using=self._db)
         return user
 
-    def create_superuser(self, email, password=None, **fields):
+    def create_superuser(self, email: str, password: str | None = None, **fields: Any) -> "User":
         return self.create_user(email, password, is_staff=True, is_superuser=True, **fields)
 
-    def get_by_natural_key(self, email):
+    def get_by_natural_key(self, email: str | None) -> "User":
         return self.get(email__iexact=email)
 
 
 class User(AbstractUser):
     """A person. Logs in with an e-mail address; what they may do comes from memberships and, for staff, groups."""
 
-    username = None
+    username = None  # type: ignore[assignment]
     email = models.EmailField(_("email address"), unique=True)
     USERNAME_FIELD = "email"
     REQUIRED_FIELDS: ClassVar[list[str]] = []
-    objects = UserManager()
+    objects = UserManager()  # type: ignore[assignment,misc]
 
     class Meta:
         verbose_name = _("user")
         verbose_name_plural = _("users")
         constraints = [models.UniqueConstraint(Lower("email"), name="user_email_unique")]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.email
 
 
@@ -81,7 +81,7 @@ class Organization(models.Model):
             )
         ]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.name
 
 
@@ -108,7 +108,7 @@ class Membership(models.Model):
         verbose_name_plural = _("memberships")
         constraints = [models.UniqueConstraint(fields=["user", "organization"], name="membership_once")]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.user} · {self.organization}"
 
 
@@ -129,7 +129,7 @@ class Project(models.Model):
             models.UniqueConstraint(fields=["organization"], condition=Q(is_default=True), name="project_one_default"),
         ]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.name
 
 
@@ -164,7 +164,7 @@ class CreditLine(models.Model):
             ),
         ]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self.organization)
 
     @property
@@ -195,5 +195,5 @@ class SshKey(models.Model):
             models.UniqueConstraint(fields=["organization", "name"], name="ssh_key_name_unique"),
         ]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.name

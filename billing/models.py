@@ -28,7 +28,7 @@ class BillingAccount(models.Model):
         verbose_name = _("billing account")
         verbose_name_plural = _("billing accounts")
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self.organization)
 
 
@@ -44,7 +44,7 @@ class NumberSeries(models.Model):
         verbose_name_plural = _("number series")
         constraints = [models.UniqueConstraint(fields=["series", "year"], name="number_series_once")]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.series} {self.year}"
 
 
@@ -187,7 +187,7 @@ class Invoice(models.Model):
             ),
         ]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.number or str(self.key)
 
     @property
@@ -288,7 +288,7 @@ class InvoiceLine(models.Model):
             ),
         ]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.invoice_id} #{self.position}"
 
     @property
@@ -303,7 +303,7 @@ class BilledWindow(models.Model):
     line = models.ForeignKey(InvoiceLine, models.PROTECT, related_name="billed_windows")
     window = models.OneToOneField(UsageWindow, models.PROTECT, related_name="billed")
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.line_id} ← {self.window_id}"
 
 
@@ -320,7 +320,7 @@ class InvoiceEvent(models.Model):
         ordering = ["at", "pk"]
         triggers = [pgtrigger.Protect(name="append_only", operation=pgtrigger.Update)]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.invoice_id} {self.status}"
 
 
@@ -350,7 +350,7 @@ class Payment(models.Model):
             models.CheckConstraint(condition=Q(amount_minor__gt=0), name="payment_positive"),
         ]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.reference
 
 
@@ -375,5 +375,5 @@ class StripeEvent(models.Model):
             models.Index(fields=["received_at"], condition=Q(processed_at__isnull=True), name="stripe_event_waiting")
         ]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.stripe_id

@@ -1,5 +1,7 @@
 """What is sold and what it is made of: regions, GPU models, images, offers, dated prices, pools, hosts, cards."""
 
+from datetime import datetime
+
 import pghistory
 import pgtrigger
 from django.contrib.postgres.constraints import ExclusionConstraint
@@ -33,7 +35,7 @@ class Region(models.Model):
             models.UniqueConstraint(fields=["is_default"], condition=Q(is_default=True), name="region_one_default")
         ]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.name
 
     @property
@@ -54,7 +56,7 @@ class Source(models.Model):
         verbose_name = _("source")
         verbose_name_plural = _("sources")
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.key
 
 
@@ -108,7 +110,7 @@ class GpuModel(models.Model):
         verbose_name_plural = _("GPU models")
         ordering = ["name"]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.name
 
     def doubt(self, field: str) -> str:
@@ -134,7 +136,7 @@ class Image(models.Model):
         verbose_name_plural = _("images")
         ordering = ["software_stack", "name"]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.name
 
 
@@ -158,7 +160,7 @@ class Pool(models.Model):
         verbose_name_plural = _("pools")
         ordering = ["code"]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.code
 
 
@@ -184,7 +186,7 @@ class Host(models.Model):
         constraints = [models.CheckConstraint(condition=Q(cards_free__lte=F("cards_total")), name="host_free_in_total")]
         # No index carries cards_free: every claim changes it, and each change would be a new index entry.
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.name
 
 
@@ -204,7 +206,7 @@ class Gpu(models.Model):
         constraints = [models.UniqueConstraint(fields=["host", "slot"], name="gpu_slot_once")]
         indexes = [models.Index(fields=["holder"], condition=Q(holder__isnull=False), name="gpu_holder")]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.serial
 
 
@@ -225,7 +227,7 @@ class Allocation(models.Model):
             )
         ]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.gpu} → {self.holder}"
 
 
@@ -242,12 +244,12 @@ class Reservation(models.Model):
         verbose_name_plural = _("reservations")
         constraints = [models.CheckConstraint(condition=Q(cards__gt=0), name="reservation_has_cards")]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.pool} · {self.cards}"
 
 
 class OfferQuerySet(models.QuerySet):
-    def on_sale(self):
+    def on_sale(self) -> "OfferQuerySet":
         """Offers that visitors may see: switched on, in a region that is."""
         return self.filter(enabled=True, region__enabled=True)
 
@@ -320,7 +322,7 @@ class Offer(models.Model):
             )
         ]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.title
 
     @property
@@ -332,7 +334,7 @@ class Offer(models.Model):
 
 
 class PriceQuerySet(models.QuerySet):
-    def in_force(self, at):
+    def in_force(self, at: datetime) -> "PriceQuerySet":
         """Prices whose `[valid_from, valid_to)` holds the instant."""
         return self.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=at), valid_from__lte=at)
 
@@ -406,5 +408,5 @@ class Price(models.Model):
             ),
         ]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.offer_id} {self.meter} {self.currency} {self.rate}"

@@ -79,7 +79,7 @@ class Quote(models.Model):
         ]
         triggers = [transition_trigger(QUOTE_MOVES)]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.number} v{self.version}"
 
 
@@ -112,7 +112,7 @@ class QuoteLine(models.Model):
             ),
         ]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.quote} #{self.position}"
 
     @property
@@ -132,7 +132,7 @@ class QuoteEvent(models.Model):
     class Meta:
         ordering = ["at", "pk"]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.quote} {self.status}"
 
 
@@ -195,7 +195,7 @@ class Order(models.Model):
         ]
         triggers = [transition_trigger(ORDER_MOVES)]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.number
 
     @property
@@ -237,7 +237,7 @@ class OrderLine(models.Model):
             ),
         ]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.order_id} · {self.offer_id}"
 
     @property
@@ -259,7 +259,7 @@ class OrderEvent(models.Model):
         ordering = ["at", "pk"]
         triggers = [pgtrigger.Protect(name="append_only", operation=pgtrigger.Update)]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.order_id} {self.status}"
 
 
@@ -302,5 +302,5 @@ class Subscription(models.Model):
         ]
         indexes = [models.Index(fields=["organization"], condition=Q(ended_at__isnull=True), name="subscription_open")]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return str(self.key)

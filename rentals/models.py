@@ -132,7 +132,7 @@ class Rental(models.Model):
         ]
         triggers = [transition_trigger(RENTAL_MOVES)]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.name
 
 
@@ -149,7 +149,7 @@ class Member(models.Model):
         ordering = ["rental", "ordinal"]
         constraints = [models.UniqueConstraint(fields=["rental", "ordinal"], name="member_ordinal_once")]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.rental} #{self.ordinal}"
 
 
@@ -173,7 +173,7 @@ class RentalEvent(models.Model):
         ordering = ["at", "pk"]
         triggers = [pgtrigger.Protect(name="append_only", operation=pgtrigger.Update)]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.rental_id} {self.what}"
 
 
@@ -211,7 +211,7 @@ class UsageWindow(models.Model):
         indexes = [models.Index(fields=["organization", "subscription"], name="usage_by_subscription")]
         triggers = [pgtrigger.Protect(name="append_only", operation=pgtrigger.Update | pgtrigger.Delete)]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return f"{self.rental_id} {self.meter} {self.seconds} s"
 
 
@@ -237,5 +237,5 @@ class Orphan(models.Model):
             )
         ]
 
-    def __str__(self):
+    def __str__(self) -> str:
         return self.names

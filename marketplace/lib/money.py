@@ -85,7 +85,7 @@ def format_minor(amount_minor: int, currency: str) -> str:
 
 
 def format_rate(rate: Decimal, currency: str) -> str:
-    """For unit prices: at least the currency's digits, up to four where the rate needs them (¥22.00, ¥0.0065)."""
+    """For unit prices: at least the currency's digits, up to six where the rate needs them (¥22.00, US$0.00005)."""
     digits = exponent(currency)
     needed = -int(rate.normalize().as_tuple().exponent) if rate else 0
-    return f"{SYMBOLS[currency]}{rate:,.{min(max(digits, needed), max(digits, 4))}f}"
+    return f"{SYMBOLS[currency]}{rate:,.{min(max(digits, needed), max(digits, 6))}f}"

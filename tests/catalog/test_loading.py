@@ -58,11 +58,11 @@ def test_an_offer_has_its_share_of_the_machine_and_the_list_prices():
         ("card_hour", "CNY"): Decimal("22"),
         ("month", "CNY"): Decimal("12000"),
         ("year", "CNY"): Decimal("122400"),
-        ("disk_gb_hour", "CNY"): Decimal("0.0007"),
+        ("disk_gb_hour", "CNY"): Decimal("0.0003"),
         ("card_hour", "USD"): Decimal("3.30"),
         ("month", "USD"): Decimal("1802"),
         ("year", "USD"): Decimal("18378"),
-        ("disk_gb_hour", "USD"): Decimal("0.0001"),
+        ("disk_gb_hour", "USD"): Decimal("0.00005"),
     }
 
 

@@ -235,7 +235,7 @@ def test_the_detail_page_shows_every_term_with_its_saving(client):
     assert "48 cards" in html
     assert 'href="#source-1"' in html
     assert 'id="source-1"' in html
-    assert "¥0.0007" in html
+    assert "¥0.0003" in html
     assert "DGX H100" in html
 
 
