@@ -183,7 +183,7 @@ class LogDesk(Desk):
     select = ("user", "content_type")
     fieldsets = ((None, {"fields": ("when", "user", "content_type", "row", "what")}),)
     list_display = ("when", "user", "content_type", "row", "what")
-    list_filter = ("action_flag", "content_type")
+    list_filter = ("action_flag", ("content_type", admin.RelatedOnlyFieldListFilter))
     search_fields = ("object_repr", "change_message", "user__email")
     date_hierarchy = "action_time"
     ordering = ("-action_time", "-pk")

@@ -184,15 +184,19 @@ class UsageWindow(models.Model):
     """
 
     key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
-    rental = models.ForeignKey(Rental, models.PROTECT, related_name="windows")
-    subscription = models.ForeignKey(Subscription, models.PROTECT, related_name="windows")
-    organization = models.ForeignKey(Organization, models.PROTECT, related_name="windows")
-    meter = models.CharField(max_length=12, choices=[c for c in Rental.Meter.choices if c[0]])
-    quantity = models.PositiveIntegerField()
-    currency = models.CharField(max_length=3, choices=CURRENCY_CHOICES)
-    rate = models.DecimalField(max_digits=20, decimal_places=10)
-    period = DateTimeRangeField()
-    seconds = models.PositiveBigIntegerField()
+    rental = models.ForeignKey(Rental, models.PROTECT, related_name="windows", verbose_name=_("rental"))
+    subscription = models.ForeignKey(
+        Subscription, models.PROTECT, related_name="windows", verbose_name=_("subscription")
+    )
+    organization = models.ForeignKey(
+        Organization, models.PROTECT, related_name="windows", verbose_name=_("organization")
+    )
+    meter = models.CharField(_("meter"), max_length=12, choices=[c for c in Rental.Meter.choices if c[0]])
+    quantity = models.PositiveIntegerField(_("cards or GB"))
+    currency = models.CharField(_("currency"), max_length=3, choices=CURRENCY_CHOICES)
+    rate = models.DecimalField(_("rate"), max_digits=20, decimal_places=10)
+    period = DateTimeRangeField(_("period"))
+    seconds = models.PositiveBigIntegerField(_("seconds"))
     reverses = models.OneToOneField("self", models.PROTECT, null=True, related_name="reversed_by")
 
     class Meta:
