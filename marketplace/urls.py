@@ -2,7 +2,9 @@
 
 from django.conf import settings
 from django.contrib import admin
+from django.http import Http404
 from django.urls import include, path
+from django.views.defaults import page_not_found
 
 from marketplace import views
 
@@ -21,5 +23,9 @@ urlpatterns = [
 ]
 
 if settings.DEBUG:
-    urlpatterns += [path("design/", views.design, name="design")]
+    # Django's own page stands at unknown addresses then; ours can be looked at here.
+    urlpatterns += [
+        path("design/", views.design, name="design"),
+        path("design/404/", page_not_found, {"exception": Http404()}),
+    ]
 

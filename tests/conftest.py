@@ -11,6 +11,8 @@ import pytest
 
 from tests.support import servers
 
+pytest_plugins = ["tests.support.product"]
+
 _session = ExitStack()
 
 
