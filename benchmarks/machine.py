@@ -148,7 +148,7 @@ class Web:
 
 
 def cpu_seconds(roots: list[int]) -> float:
-    """Processor time of these processes and all below them so far, the ended ones included; 0 where /proc is missing."""
+    """Processor time of these processes and all below them, the ended ones included; 0 where /proc is missing."""
     stats = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):

@@ -47,7 +47,7 @@ def measure(machine: Machine) -> Row:
 
 
 def check(web: Web) -> list[str]:
-    """The page's rows, once each was found to show what the database says now, and a sale to show in the next answer."""
+    """The page's rows, once each was seen to show what the database says now, and a sale to show in the next answer."""
     rows = _rows_as_stored(web)
     row = next(row for row in rows if _free(row))
     offer = Offer.objects.get(slug=_slug(row))

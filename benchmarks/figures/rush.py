@@ -1,4 +1,4 @@
-"""Ten thousand tries to buy one of a hundred cards: exactly a hundred succeed, the others are told that it is sold out."""
+"""Ten thousand tries to buy one of a hundred cards: a hundred succeed, the others are told that it is sold out."""
 
 from __future__ import annotations
 
