@@ -46,9 +46,6 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
-    "django_filters",
-    "rest_framework",
-    "drf_spectacular",
     "pgtrigger",
     "pghistory",
     "csp",
@@ -283,12 +280,7 @@ SUPPORT_PHONE = env.text("SUPPORT_PHONE")
 # Shown on invoices that are paid by bank transfer: name, bank and account number.
 BANK_ACCOUNT = env.text("BANK_ACCOUNT")
 
-REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["rest_framework.authentication.SessionAuthentication"],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-}
-
+# --- logs ------------------------------------------------------------------------------------------------------------
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
