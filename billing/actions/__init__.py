@@ -1,7 +1,7 @@
 """The verbs of billing: the table of contents."""
 
 from billing.actions.accounts import account_of
-from billing.actions.credit import owed_minor, refresh_all, refresh_credit, unbilled_minor
+from billing.actions.credit import refresh_all, refresh_credit
 from billing.actions.drafting import Drafted, draft_order_invoice, draft_order_invoices, draft_usage_invoices
 from billing.actions.issuing import issue
 from billing.actions.moving import IllegalMove, move_invoice
@@ -32,7 +32,6 @@ __all__ = [
     "due_for_push",
     "issue",
     "move_invoice",
-    "owed_minor",
     "push",
     "push_due",
     "reconcile",
@@ -44,6 +43,5 @@ __all__ = [
     "run_billing",
     "settle_expiring",
     "sweep_open_invoices",
-    "unbilled_minor",
     "void_invoice",
 ]
