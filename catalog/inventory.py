@@ -17,6 +17,8 @@ from uuid import UUID
 from django.db import OperationalError, connection, transaction
 from django.utils.translation import gettext_lazy as _
 
+from marketplace.lib import prepared
+
 # How often a claim that found every fitting host locked waits for them before it says so, and how long each time.
 WAITS = 4
 WAIT_MILLISECONDS = 3000
@@ -182,12 +184,10 @@ def _take_free_hosts(wanted: _Claim) -> list[Placement]:
     """Units from hosts that nobody has locked, the fullest first."""
     taken: list[Placement] = []
     while len(taken) < len(wanted.holders):
-        with connection.cursor() as cursor:
-            cursor.execute(_LOCK_BEST_HOST, wanted.parameters())
-            host = cursor.fetchone()
-        if host is None:
+        hosts = prepared.fetch_all(_LOCK_BEST_HOST, wanted.parameters())
+        if not hosts:
             return []
-        taken += _take_from(wanted, host, wanted.holders[len(taken) :])
+        taken += _take_from(wanted, hosts[0], wanted.holders[len(taken) :])
     return taken
 
 
@@ -213,9 +213,9 @@ def _take_from(wanted: _Claim, host: tuple[int, str, int], holders: Sequence[UUI
     units = list(holders[: cards_free // wanted.cards])
     cards = len(units) * wanted.cards
     parameters = wanted.parameters(host=host_id, holders=units, wanted=cards)
-    rows = _execute(_TAKE, parameters | {"beside_reservations": False})
+    rows = prepared.fetch_all(_TAKE, parameters | {"beside_reservations": False})
     if not rows and _leaves_reserved(wanted, cards):
-        rows = _execute(_TAKE, parameters | {"beside_reservations": True})
+        rows = prepared.fetch_all(_TAKE, parameters | {"beside_reservations": True})
     if not rows:
         wanted.unfit.append(host_id)
         return []
@@ -235,7 +235,7 @@ def _leaves_reserved(wanted: _Claim, cards: int) -> bool:
 
 def _free_units(wanted: _Claim) -> int:
     """Units that would fit as of now, whoever has locked them."""
-    ((units,),) = _execute(_FREE_UNITS, wanted.parameters())
+    ((units,),) = prepared.fetch_all(_FREE_UNITS, wanted.parameters())
     return int(units)
 
 

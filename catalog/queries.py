@@ -150,13 +150,13 @@ def stock(offer_ids: Iterable[int], *, at: datetime | None = None) -> dict[int, 
     statement = (
         f"SELECT o.id, s.cards, s.units, o.quote_only FROM catalog_offer o {_STOCK} WHERE o.id = ANY(%(offers)s)"  # noqa: S608
     )
-    rows = _all(statement, {"offers": list(offer_ids), "at": at})
+    rows = prepared.fetch_all(statement, {"offers": list(offer_ids), "at": at})
     return {offer: Stock(*counts) for offer, *counts in rows}
 
 
 def free_units(pool_id: int, cards_per_unit: int, *, at: datetime | None = None) -> int:
     """Units of this many cards that one host each could take now, less what is reserved from `at` (now) on."""
-    ((units,),) = _all(
+    ((units,),) = prepared.fetch_all(
         f"SELECT s.units FROM (SELECT %(pool)s::bigint AS pool_id, %(cards)s::int AS cards_per_unit) o {_STOCK}",  # noqa: S608
         {"pool": pool_id, "cards": cards_per_unit, "at": at},
     )

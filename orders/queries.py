@@ -15,6 +15,7 @@ from django.db.models.functions import Abs
 from accounts.models import Organization, Project, SshKey, User
 from catalog.models import GpuModel, Image, Offer, Pool, Region
 from catalog.queries import stock
+from marketplace.lib import prepared
 from orders.models import Order, OrderLine, Quote, QuoteLine
 
 SELLABLE_KINDS = frozenset({Offer.Kind.GPU, Offer.Kind.SERVER})
@@ -77,9 +78,7 @@ SELECT
 def choices(organization: Organization, slug: str = "") -> Choices:
     """The organization's keys and projects; for an offer on sale also the offer, with GPU model, pool and region
     loaded, and the images that run on it. Lists are by name."""
-    with connection.cursor() as cursor:
-        cursor.execute(_CHOICES, {"organization": organization.pk, "slug": slug})
-        keys, projects, images, found = cursor.fetchone()
+    ((keys, projects, images, found),) = prepared.fetch_all(_CHOICES, {"organization": organization.pk, "slug": slug})
     return Choices(
         keys=[_object(SshKey, row) for row in keys],
         projects=[_object(Project, row) for row in projects],
@@ -119,9 +118,7 @@ SELECT
 def terms_now(*, offer: Offer, meter: str, currency: str, user: User, at: datetime) -> Terms:
     """The same answers as `catalog.queries.current_prices` and `accounts.queries.email_is_verified`, at once."""
     values: dict[str, Any] = {"offer": offer.pk, "meter": meter, "currency": currency, "user": user.pk, "at": at}
-    with connection.cursor() as cursor:
-        cursor.execute(_TERMS, values)
-        return Terms(*cursor.fetchone())
+    return Terms(*prepared.fetch_all(_TERMS, values)[0])
 
 
 # --- alternatives and lists -------------------------------------------------------------------------------------------

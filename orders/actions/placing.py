@@ -19,6 +19,7 @@ from accounts.models import CreditLine, Organization, Project, SshKey, User
 from catalog import inventory
 from catalog.models import Image, Offer
 from catalog.queries import current_prices
+from marketplace.lib import prepared
 from marketplace.lib.money import Money
 from orders.actions.refusals import (
     BadChoice,
@@ -265,9 +266,7 @@ def _write(buyer: Buyer, lines: Sequence[OrderLine], at: datetime) -> Order:
         "paid_at": None,
     }
     agreed = [_agreed(line, row["currency"], starts_now=not total_minor) for line in lines]
-    with connection.cursor() as cursor:
-        cursor.execute(_WRITE, {**row, "lines": json.dumps(agreed)})
-        (order_id,) = cursor.fetchone()
+    ((order_id,),) = prepared.fetch_all(_WRITE, {**row, "lines": json.dumps(agreed)})
     return Order.from_db(connection.alias, ["id", *row], [order_id, *row.values()])
 
 
