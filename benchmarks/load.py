@@ -26,7 +26,7 @@ ANSWER_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Send the `requests` in turn over `connections` at once: `count` of them, or as many as fit into `seconds`.
+    """Send the `requests` in turn over `connections` at once: `count` of them, or what fits into `seconds`, or both.
 
     Every answer with one of the `wanted` statuses must hold all of `parts`.
     """
@@ -114,7 +114,8 @@ class Generator:
         """The number of the next request, or None when the plan is done."""
         with self.lock:
             number = self.sent
-            if number >= self.plan.count if self.plan.count else time.perf_counter() >= self.deadline:
+            is_over = self.plan.seconds and time.perf_counter() >= self.deadline
+            if is_over or (self.plan.count and number >= self.plan.count):
                 return None
             self.sent += 1
             return number
