@@ -8,7 +8,7 @@ from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import ArrayField, DateTimeRangeField, RangeBoundary, RangeOperators
 from django.db import models
 from django.db.models import F, Func, Q
-from django.utils.translation import get_language
+from django.utils.translation import get_language, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import CURRENCY_CHOICES
@@ -168,7 +168,7 @@ class Host(models.Model):
     """A machine with cards. `cards_free` changes only inside a claim or release that holds this row's lock."""
 
     class State(models.TextChoices):
-        ACTIVE = "active", _("Active")
+        ACTIVE = "active", pgettext_lazy("host", "Active")
         DRAINING = "draining", _("Draining")
         OFFLINE = "offline", _("Offline")
 
