@@ -56,7 +56,11 @@ class MemberRows(Rows):
 
     number = show.plain("ordinal", gettext_lazy("Ordinal"))
     where = show.link("host", gettext_lazy("Host"))
-    condition = show.plain("state", gettext_lazy("State"))
+
+    @display(description=gettext_lazy("State"))
+    def condition(self, member: Member) -> str:
+        """What the engine last said; most of its words are a rental's own states."""
+        return dict(Rental.Status.choices).get(member.state, member.state) or "–"
 
     @display(description=gettext_lazy("Serial numbers"))
     def serials(self, member: Member) -> str:
