@@ -197,7 +197,7 @@ class RentalDesk(Desk):
             "The machine and its disk are deleted and cannot be brought back; metering ends now. What was paid in"
             " advance is for finance to settle."
         ),
-        shown=lambda rental: rental.status not in {*verbs.OVER, Rental.Status.DESTROYING},
+        shown=lambda rental: rental.status not in {*Rental.OVER, Rental.Status.DESTROYING},
         danger=True,
     )
     def destroy(self, request: HttpRequest, rental: Rental) -> str:

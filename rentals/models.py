@@ -63,6 +63,8 @@ class Rental(models.Model):
         DISK_GB_HOUR = "disk_gb_hour", _("GB-hour of disk")
 
     NEXT = RENTAL_MOVES
+    # No machine any more and none to come.
+    OVER: ClassVar[tuple[str, ...]] = (Status.GONE, Status.FAILED)
     # States the reconciler moves by itself; the others wait for a wish or a person.
     MOVING: ClassVar[tuple[str, ...]] = (
         "reserved",

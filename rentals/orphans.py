@@ -16,7 +16,7 @@ from django.db import transaction
 
 from catalog.models import Pool
 from rentals import engines, metering, rules
-from rentals.actions import OVER, locked, move_rental
+from rentals.actions import locked, move_rental
 from rentals.drivers.base import Driver, DriverError, MemberState, Observed, PowerVerb
 from rentals.models import Orphan, Rental
 
@@ -60,7 +60,9 @@ def _compare(driver: Driver, pools: Sequence[Pool], at: datetime) -> None:
         if key not in present:
             miss(rental_id=rental_id, at=at)
     # And again after the list, so that a rental made meanwhile accounts for its machine.
-    known = dict(Rental.objects.filter(key__in=present).exclude(status__in=OVER).values_list("key", "generation"))
+    known = dict(
+        Rental.objects.filter(key__in=present).exclude(status__in=Rental.OVER).values_list("key", "generation")
+    )
     strangers = [m for m in listed if m.state is not MemberState.TERMINATING and known.get(m.rental) != m.generation]
     for machine in strangers:
         _report(driver, pools[0], machine, at, alone=machine.rental not in known)

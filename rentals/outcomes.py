@@ -20,7 +20,7 @@ from catalog import inventory
 from orders import actions as orders
 from orders.models import Order
 from rentals import metering, rules
-from rentals.actions import OVER, locked, move_rental
+from rentals.actions import locked, move_rental
 from rentals.drivers.base import Observed
 from rentals.engines import Call
 from rentals.models import Rental, RentalEvent
@@ -99,7 +99,7 @@ def _fail(seen: Rental, at: datetime) -> None:
     CreditLine.objects.select_for_update(no_key=True).get(organization_id=seen.organization_id)
     _lock_order(seen, at)
     others = _siblings(seen)
-    if not others.exclude(running_at__isnull=True, status__in=OVER).exists():
+    if not others.exclude(running_at__isnull=True, status__in=Rental.OVER).exists():
         orders.fail_order(order_id=seen.order_line.order_id, at=at)
     else:
         orders.end_subscription(subscription_id=seen.subscription_id, at=at)
@@ -112,7 +112,7 @@ def _siblings(rental: Rental) -> QuerySet[Rental]:
 
 
 def _mark_active_if_all_ran(rental: Rental, others: QuerySet[Rental], at: datetime) -> None:
-    open_ones = others.exclude(status__in=OVER)
+    open_ones = others.exclude(status__in=Rental.OVER)
     order = Order.objects.get(pk=rental.order_line.order_id)
     if order.status == Order.Status.PROVISIONING and not open_ones.filter(running_at__isnull=True).exists():
         orders.mark_active(order_id=order.pk, at=at)

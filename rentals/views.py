@@ -28,7 +28,7 @@ EVENTS_SHOWN = 200
 MAY = {
     "stop": {Status.RUNNING},
     "start": {Status.STOPPED},
-    "terminate": set(Status) - actions.OVER - {Status.DESTROYING},
+    "terminate": set(Status) - {*Rental.OVER, Status.DESTROYING},
 }
 
 
@@ -135,7 +135,7 @@ def facts_of(rental: Rental, at: datetime) -> dict[str, Any]:
         ),
         "is_demo": rental.pool.driver == "demo",
         "moving": moving,
-        "pause": 0 if rental.status in actions.OVER else WHILE_MOVING if moving else WHILE_RESTING,
+        "pause": 0 if rental.status in Rental.OVER else WHILE_MOVING if moving else WHILE_RESTING,
         "may": {verb: rental.status in statuses for verb, statuses in MAY.items()},
     }
 
@@ -150,7 +150,7 @@ def _metered_since(rental: Rental, events: list[RentalEvent]) -> datetime | None
 def _holds_cards(rental: Rental) -> bool:
     """A stopped hourly machine and one whose term is over gave theirs back."""
     released = rental.subscription.term == "hour" or rental.subscription.ended_at is not None
-    return rental.status not in actions.OVER and not (rental.status == Status.STOPPED and released)
+    return rental.status not in Rental.OVER and not (rental.status == Status.STOPPED and released)
 
 
 def ssh_command(rental: Rental) -> str:

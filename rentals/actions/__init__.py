@@ -1,0 +1,32 @@
+"""The verbs of rentals: the table of contents.
+
+Locks, in this order: credit line, order, host and cards, rental.
+"""
+
+from rentals.actions.moving import IllegalMove, locked, move_rental
+from rentals.actions.opening import UnitWithoutCards, open_rentals
+from rentals.actions.operating import destroy_by_operator, retry
+from rentals.actions.refusals import Busy, NoCapacity, NoCredit, NotNow, RentalRefused, TermOver
+from rentals.actions.terms import enforce_terms, expire_term
+from rentals.actions.wishes import request_start, request_stop, request_terminate
+
+__all__ = [
+    "Busy",
+    "IllegalMove",
+    "NoCapacity",
+    "NoCredit",
+    "NotNow",
+    "RentalRefused",
+    "TermOver",
+    "UnitWithoutCards",
+    "destroy_by_operator",
+    "enforce_terms",
+    "expire_term",
+    "locked",
+    "move_rental",
+    "open_rentals",
+    "request_start",
+    "request_stop",
+    "request_terminate",
+    "retry",
+]

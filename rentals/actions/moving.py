@@ -1,0 +1,48 @@
+"""The one writer of a rental's status, and the lock it is written under."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from accounts.models import User
+from rentals.models import Rental, RentalEvent
+
+
+class IllegalMove(Exception):
+    """A move that the transition table does not have: a bug or a race, never a customer's mistake."""
+
+
+def locked(rental_id: int) -> Rental:
+    """The rental under its row lock, for the running transaction, with what its meter needs."""
+    return (
+        Rental.objects.select_for_update(no_key=True, of=("self",))
+        .select_related("subscription__organization", "order_line__offer")
+        .get(pk=rental_id)
+    )
+
+
+def move_rental(
+    *, rental: Rental, to: str, at: datetime, actor: User | None = None, outcome: str = "", **changes: Any
+) -> None:
+    """Change a rental's status, the only code that does, with the fields that go with it and an event.
+
+    The caller holds the row's lock (`locked`). Raises IllegalMove where the transition table has no such arrow.
+    """
+    if to not in Rental.NEXT.get(rental.status, set()):
+        raise IllegalMove(f"{rental.name}: {rental.status} → {to}")
+    rental.status = to
+    for name, value in changes.items():
+        setattr(rental, name, value)
+    rental.save(update_fields=["status", *changes])
+    note(rental=rental, kind=RentalEvent.Kind.STATUS, what=to, at=at, actor=actor, outcome=outcome)
+
+
+def note(*, rental: Rental, kind: str, what: str, at: datetime, actor: User | None = None, outcome: str = "") -> None:
+    """A line in the rental's timeline."""
+    RentalEvent.objects.create(rental=rental, kind=kind, what=what, outcome=outcome, actor=actor, at=at)
+
+
+def due_now(at: datetime) -> dict[str, Any]:
+    """What every wish resets. A step under way keeps its lock; its result no longer fits and is dropped."""
+    return {"next_step_at": at, "attempts": 0, "absences": 0, "reason": ""}
