@@ -38,7 +38,8 @@ SAME = {
     "Ubuntu", "XLSX", "cuda", "en", "ms", "pub", "root", "sk", "ssh", "vCPU",
 }  # fmt: skip
 CODE = re.compile(
-    r"\S+@\S+ | \S*\*{3,}\S* | AAAA\S+ | \S*[/_]\S* | \b\w+(?:[-.:]\w+)+\b | \b[\w.]*\d[\w.]*\b", re.VERBOSE
+    r"\S+@\S+ | \S*\*{3,}\S* | AAAA\S+ | SHA256:\S+ | \S*[/_]\S* | \b\w+(?:[-.:]\w+)+\b | \b[\w.]*\d[\w.]*\b",
+    re.VERBOSE,
 )
 WORD = re.compile(r"[A-Za-z]{2,}")
 CHINESE = re.compile(r"[\u3000-\u303f\u4e00-\u9fff\uff00-\uffef]+")
