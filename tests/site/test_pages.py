@@ -25,14 +25,15 @@ def test_home_tells_what_is_free_and_from_what_price(client, django_assert_max_n
         page = client.get("/").text
     assert '<dt>cards free now</dt><dd class="figure">16</dd>' in page
     assert '<dt>regions</dt><dd class="figure">1</dd>' in page
-    assert '<td class="number">¥2.18</td>' in page
-    assert '<td class="number">16</td>' in page
+    assert 'data-label="Per card-hour from">¥2.18</td>' in page
+    assert 'data-label="Free now">16</td>' in page
 
 
 def test_home_shows_a_dash_where_the_currency_has_no_price(client):
     client.cookies["currency"] = "USD"
+    client.cookies["django_language"] = "en"
     factories.offer(hour="2.50")
-    assert '<td class="number">—</td>' in client.get("/").text
+    assert 'data-label="Per card-hour from">—</td>' in client.get("/").text
 
 
 def test_home_without_offers_says_so(client):

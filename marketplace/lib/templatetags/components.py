@@ -24,6 +24,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from marketplace.lib import money as money_lib
+from marketplace.lib.stackable import stackable
 
 register = template.Library()
 
@@ -142,13 +143,13 @@ def alert(content: str, tone: str = "info", title: str = "", live: bool = False)
 
 @register.simple_block_tag
 def datatable(content: str, label: str = "", id: str = "", dense: bool = False) -> SafeString:
-    """A table that scrolls sideways inside its frame and keeps its first column; screen readers say `label`."""
+    """A table that scrolls sideways inside its frame, on a phone a card for each row; screen readers say `label`."""
     return format_html(
-        '<div class="table-frame" role="region" tabindex="0" aria-label="{}"{}><table class="table{}">{}</table></div>',
+        '<div class="table-frame" role="region" tabindex="0" aria-label="{}"{}><table class="table table--stack{}" role="table">{}</table></div>',
         label or _("Table"),
         _attribute("id", id),
         " table--dense" if dense else "",
-        content,
+        mark_safe(stackable(content)),
     )
 
 
