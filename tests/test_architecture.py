@@ -9,6 +9,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 FLOORS = ("marketplace.lib", "accounts", "catalog", "orders", "rentals", "billing", "marketplace")
 EDGES = {"admin", "api", "context", "desk", "forms", "management", "middleware", "urls", "views", "wsgi"}
+# Inside an app: models ← queries ← actions ← tasks; a module may know those before it.
+LAYERS = ("models", "queries", "actions", "tasks")
 # A library that only one module may know, so that it can be replaced in one place.
 DOORS = {"stripe": "billing.stripe_gateway"}
 
@@ -69,6 +71,23 @@ def test_imports_go_down(name, path):
         if (there := floor(target)) is not None and not is_edge(name) and not is_local(name) and there > here
     ]
     assert upward == []
+
+
+def layer(name: str) -> int | None:
+    """Which layer of its app a module belongs to; None for modules that have no place among them."""
+    second = name.partition(".")[2].partition(".")[0]
+    return LAYERS.index(second) if second in LAYERS else None
+
+
+@pytest.mark.parametrize(("name", "path"), ALL, ids=[name for name, _ in ALL])
+def test_inside_an_app_facts_come_before_questions_and_questions_before_verbs(name, path):
+    here, app = layer(name), name.split(".")[0]
+    above = [
+        target
+        for target in imports(path, name)
+        if here is not None and target.split(".")[0] == app and (layer(target) or 0) > here
+    ]
+    assert above == []
 
 
 @pytest.mark.parametrize(("name", "path"), ALL, ids=[name for name, _ in ALL])
