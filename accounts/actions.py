@@ -12,6 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from accounts.keys import KeyRefused, parse_public_key
 from accounts.models import CreditLine, Membership, Organization, Project, SshKey, User
 from accounts.staff import STAFF_GROUPS
+from marketplace.lib import prepared
 from marketplace.lib.money import Money, format_minor
 
 DEFAULT_PROJECT_NAME = "default"
@@ -81,16 +82,18 @@ def take_headroom(*, organization_id: int, amount_minor: int) -> None:
 
     Raises NoHeadroom when available − committed is less or the standing is not good; then nothing changed.
     """
-    taken = CreditLine.objects.filter(
-        organization_id=organization_id,
-        standing=CreditLine.Standing.GOOD,
-        available_minor__gte=F("committed_minor") + amount_minor,
-    ).update(committed_minor=F("committed_minor") + amount_minor)
-    if taken:
+    if prepared.fetch_all(_TAKE_HEADROOM, {"organization": organization_id, "amount": amount_minor}):
         return
     line = CreditLine.objects.select_related("organization").get(organization_id=organization_id)
     headroom = line.headroom_minor if line.standing == CreditLine.Standing.GOOD else 0
     raise NoHeadroom(needed_minor=amount_minor, headroom_minor=headroom, currency=line.organization.currency)
+
+
+_TAKE_HEADROOM = """
+UPDATE accounts_creditline SET committed_minor = committed_minor + %(amount)s
+ WHERE organization_id = %(organization)s AND standing = 'good' AND available_minor >= committed_minor + %(amount)s
+RETURNING id
+"""
 
 
 def give_back_headroom(*, organization_id: int, amount_minor: int) -> None:
