@@ -163,6 +163,11 @@ class Pool(models.Model):
     def __str__(self) -> str:
         return self.code
 
+    @property
+    def is_demo(self) -> bool:
+        """Its machines are for demonstration: they have no GPU, which every page that shows one says."""
+        return self.driver == self.Driver.DEMO
+
 
 class Host(models.Model):
     """A machine with cards. `cards_free` changes only inside a claim or release that holds this row's lock."""

@@ -304,3 +304,8 @@ class Subscription(models.Model):
 
     def __str__(self) -> str:
         return str(self.key)
+
+    @property
+    def is_hourly(self) -> bool:
+        """Metered while it runs, with headroom kept ready; else a term that is paid in advance."""
+        return self.term == Term.HOUR

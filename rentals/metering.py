@@ -48,7 +48,7 @@ def open_meter(*, rental: Rental, meter: str, at: datetime) -> None:
     """The meter runs from `at` on; one that runs already is closed first. Nothing for prepaid terms or a zero rate."""
     close_meter(rental=rental, at=at)
     quantity, rate = terms_of(rental.subscription, meter)
-    if rental.subscription.term != "hour" or not quantity or not rate:
+    if not rental.subscription.is_hourly or not quantity or not rate:
         return
     _set(rental, meter, whole_second(at))
 

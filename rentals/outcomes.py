@@ -83,7 +83,7 @@ def _lock_order(seen: Rental, at: datetime) -> None:
 
 def _release_if_unpaid(seen: Rental, at: datetime) -> None:
     """A stopped term keeps its cards; an hourly unit and a term that is over do not."""
-    if seen.subscription.term == "hour" or seen.subscription.ended_at is not None:
+    if seen.subscription.is_hourly or seen.subscription.ended_at is not None:
         inventory.release([seen.key], at=at)
 
 

@@ -44,7 +44,7 @@ def burn_per_hour(organization_id: int) -> Money:
 def prepaid(rental: Rental) -> Money | None:
     """What this unit's term cost in advance; None for an hourly one. Needs `subscription` loaded."""
     one = rental.subscription
-    if one.term == "hour":
+    if one.is_hourly:
         return None
     return line_amount(
         meter=METER_OF_TERM[one.term], quantity=one.cards, rate=one.rate, currency=one.currency, periods=one.periods

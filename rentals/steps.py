@@ -220,7 +220,7 @@ def give_up(rental: Rental, code: str) -> Decision:
     billed by the hour, and waits for a person when it is paid for."""
     if rental.running_at is not None:
         return Decision(Status.STOPPING, rules.AT_ONCE, reason=code)
-    if rental.subscription.term != "hour":
+    if not rental.subscription.is_hourly:
         return Decision(Status.NEEDS_OPERATOR, None, reason=code)
     return Decision(Status.DESTROYING, rules.AT_ONCE, reason=code)
 

@@ -17,7 +17,7 @@ from accounts.queries import email_is_verified
 from catalog.models import Image, Offer
 from orders.actions.placing import Buyer, Wish, check_buyer, check_line, place, rates_now
 from orders.actions.refusals import BadChoice, EmailNotVerified
-from orders.models import Order, Quote, QuoteEvent, QuoteLine
+from orders.models import Order, Quote, QuoteEvent, QuoteLine, Term
 from orders.pricing import advance_amount, discounted
 
 Status = Quote.Status
@@ -120,7 +120,7 @@ def add_quote_line(
     Raises IllegalQuoteMove outside draft, OfferUnavailable or BadChoice for a line that cannot be sold.
     """
     quote = _draft_only(quote_id)
-    periods = 1 if term == "hour" else periods
+    periods = 1 if term == Term.HOUR else periods
     check_line(offer=offer, image=image, quantity=quantity, term=term, periods=periods)
     if not 0 <= discount_percent <= 100:
         raise BadChoice("discount_percent", _("The discount is between 0 and 100 percent."))

@@ -23,7 +23,7 @@ from accounts.queries import email_is_verified
 from marketplace.lib import clock
 from orders import actions, pricing, queries
 from orders.forms import KeysForm
-from orders.models import Order, Quote, QuoteLine
+from orders.models import Order, Quote, QuoteLine, Term
 from orders.views.follow import follow_up
 from orders.views.keys import chosen_keys, refuse_key
 
@@ -79,7 +79,7 @@ class QuoteView(View):
             "discount_minor": total_minor - sum(listed),
             "tax_minor": sum(pricing.tax_within(line.amount_minor, tax_percent) for line in lines),
             "tax_percent": tax_percent,
-            "hourly": any(line.term == "hour" for line in lines),
+            "hourly": any(line.term == Term.HOUR for line in lines),
             "form": form,
             "refusal": refusal,
             "is_open": self.is_open,

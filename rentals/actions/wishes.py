@@ -52,7 +52,7 @@ def request_start(*, rental_id: int, actor: User | None, at: datetime) -> Rental
         return seen
     _require_stopped(seen, at)
     cards: dict[int, list[str]] = {}
-    if seen.subscription.term == "hour":
+    if seen.subscription.is_hourly:
         _require_credit(seen.organization_id)
         # Host and cards are locked before the rental; a parallel start that lost is refused below and rolled back.
         cards = _claim_again(seen, at)
