@@ -1,6 +1,8 @@
 """Console pages of rentals: the list, one rental as it lives, and the questions before stop, start and terminate."""
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -17,6 +19,7 @@ from marketplace.lib.money import Money
 from marketplace.lib.nudge import nudge
 from orders.pricing import SECONDS_PER_HOUR, line_amount
 from rentals import actions, metering, progress, queries, reasons, tasks
+from rentals.keeping import kept_until
 from rentals.models import Rental, RentalEvent
 
 Status, Meter = Rental.Status, Rental.Meter
@@ -51,8 +54,8 @@ def _row(rental: Rental, usage: list[metering.Usage]) -> dict[str, Any]:
         "cost_minor": prepaid.minor if prepaid else _total(rental, usage).minor,
         "burn": metering.burn(rental) or None,
         "ends_at": _last_second(rental),
-        "kept_until": _kept_until(rental),
-        "is_demo": rental.pool.driver == "demo",
+        "kept_until": kept_until(rental),
+        "is_demo": rental.pool.is_demo,
     }
 
 
@@ -64,17 +67,6 @@ def _last_second(rental: Rental) -> datetime | None:
     """Periods are half-open; people read the last second that belongs to them."""
     ends_at = rental.subscription.ends_at
     return ends_at - timedelta(seconds=1) if ends_at else None
-
-
-def _kept_until(rental: Rental) -> datetime | None:
-    """When a stopped machine's disk is deleted by itself."""
-    if rental.status != Status.STOPPED:
-        return None
-    if rental.subscription.term == "hour":
-        return rental.stopped_at + timedelta(days=settings.STOPPED_RETENTION_DAYS) if rental.stopped_at else None
-    ends_at, is_cluster = rental.subscription.ends_at, rental.order_line.offer.kind == "cluster"
-    days = settings.CLUSTER_RETENTION_DAYS if is_cluster else settings.EXPIRED_RETENTION_DAYS
-    return ends_at + timedelta(days=days) if ends_at else None
 
 
 class OneRental(OrganizationRequired, View):
@@ -109,7 +101,7 @@ def facts_of(rental: Rental, at: datetime) -> dict[str, Any]:
     newest_first = rental.events.select_related("actor").order_by("-at", "-pk")[:EVENTS_SHOWN]
     events = list(reversed(newest_first))
     usage = metering.unbilled_and_open(rental=rental, at=at)
-    hourly = rental.subscription.term == "hour"
+    hourly = rental.subscription.is_hourly
     moving = rental.status in Rental.MOVING or rental.reason == "restarting"
     return {
         "rental": rental,
@@ -124,7 +116,7 @@ def facts_of(rental: Rental, at: datetime) -> dict[str, Any]:
         "since": _metered_since(rental, events),
         "holds_cards": _holds_cards(rental),
         "ends_at": _last_second(rental),
-        "kept_until": _kept_until(rental),
+        "kept_until": kept_until(rental),
         "ssh": ssh_command(rental) if rental.status == Status.RUNNING else "",
         "trouble": reasons.explain(
             status=rental.status,
@@ -133,7 +125,7 @@ def facts_of(rental: Rental, at: datetime) -> dict[str, Any]:
             hourly=hourly,
             ever_ran=rental.running_at is not None,
         ),
-        "is_demo": rental.pool.driver == "demo",
+        "is_demo": rental.pool.is_demo,
         "moving": moving,
         "pause": 0 if rental.status in Rental.OVER else WHILE_MOVING if moving else WHILE_RESTING,
         "may": {verb: rental.status in statuses for verb, statuses in MAY.items()},
@@ -149,7 +141,7 @@ def _metered_since(rental: Rental, events: list[RentalEvent]) -> datetime | None
 
 def _holds_cards(rental: Rental) -> bool:
     """A stopped hourly machine and one whose term is over gave theirs back."""
-    released = rental.subscription.term == "hour" or rental.subscription.ended_at is not None
+    released = rental.subscription.is_hourly or rental.subscription.ended_at is not None
     return rental.status not in Rental.OVER and not (rental.status == Status.STOPPED and released)
 
 
@@ -168,15 +160,15 @@ class Wish(OneRental):
 
     verb = "operate"
     name: str
+    act: Callable[..., Rental]
 
     def get(self, request: HttpRequest, key: UUID) -> HttpResponse:
         return self._page(self.rental(key))
 
     def post(self, request: HttpRequest, key: UUID) -> HttpResponse:
         rental = self.rental(key)
-        act = getattr(actions, f"request_{self.name}")
         try:
-            act(rental_id=rental.pk, actor=request.user, at=clock.now())
+            self.act(rental_id=rental.pk, actor=request.user, at=clock.now())
         except actions.RentalRefused as refusal:
             return self._page(self.rental(key), refusal, status=409)
         nudge(tasks.step, rental_id=rental.pk)
@@ -188,7 +180,7 @@ class Wish(OneRental):
             "rental": rental,
             "refusal": refusal,
             "possible": rental.status in MAY[self.name],
-            "hourly": rental.subscription.term == "hour",
+            "hourly": rental.subscription.is_hourly,
             "ends_at": _last_second(rental),
             "total": _total(rental, metering.unbilled_and_open(rental=rental, at=at)),
             "prepaid": queries.prepaid(rental),
@@ -200,7 +192,7 @@ class Wish(OneRental):
         return render(self.request, f"rentals/{self.name}.html", context, status=status)
 
 
-def _rate(rental: Rental, meter: str):
+def _rate(rental: Rental, meter: str) -> Decimal:
     quantity, rate = metering.terms_of(rental.subscription, meter)
     return quantity * rate
 
@@ -215,11 +207,14 @@ def _per_hour(rental: Rental, meter: str, hours: int = 1) -> int:
 
 class Stop(Wish):
     name = "stop"
+    act = staticmethod(actions.request_stop)
 
 
 class Start(Wish):
     name = "start"
+    act = staticmethod(actions.request_start)
 
 
 class Terminate(Wish):
     name = "terminate"
+    act = staticmethod(actions.request_terminate)

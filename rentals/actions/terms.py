@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.db.models import Q
 
 from catalog import inventory
-from catalog.models import Offer
 from orders import actions as orders
+from rentals import keeping
 from rentals.actions.moving import IllegalMove, due_now, locked, move_rental, note
 from rentals.actions.refusals import NotNow, RentalRefused
 from rentals.actions.wishes import request_terminate
@@ -31,7 +30,7 @@ def enforce_terms(*, at: datetime) -> int:
     changed = 0
     for rental_id in _expired(at):
         changed += _attempt(expire_term, rental_id, at)
-    for rental_id in _kept_long_enough(at):
+    for rental_id in keeping.kept_long_enough(at):
         changed += _attempt(_release, rental_id, at)
     return changed
 
@@ -51,23 +50,6 @@ def _expired(at: datetime) -> Sequence[int]:
     return list(
         Rental.objects.filter(due, subscription__ends_at__lte=at)
         .exclude(status__in=[*Rental.OVER, Status.DESTROYING])
-        .order_by("pk")
-        .values_list("pk", flat=True)
-    )
-
-
-def _kept_long_enough(at: datetime) -> Sequence[int]:
-    def days(setting: str) -> datetime:
-        return at - timedelta(days=getattr(settings, setting))
-
-    is_cluster = Q(order_line__offer__kind=Offer.Kind.CLUSTER)
-    return list(
-        Rental.objects.exclude(status__in=[*Rental.OVER, Status.DESTROYING])
-        .filter(
-            Q(subscription__term="hour", status=Status.STOPPED, stopped_at__lte=days("STOPPED_RETENTION_DAYS"))
-            | (~is_cluster & Q(subscription__ends_at__lte=days("EXPIRED_RETENTION_DAYS")))
-            | (is_cluster & Q(subscription__ends_at__lte=days("CLUSTER_RETENTION_DAYS")))
-        )
         .order_by("pk")
         .values_list("pk", flat=True)
     )

@@ -1,0 +1,52 @@
+"""How long a machine's disk is kept after its stop by the hour, or after its term: days of the settings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db.models import Q
+
+from catalog.models import Offer
+from orders.models import Term
+from rentals.models import Rental
+
+Status = Rental.Status
+
+
+def kept_until(rental: Rental) -> datetime | None:
+    """When a stopped machine's disk is deleted by itself; None while it is not stopped, or a term has no end yet.
+
+    Needs the subscription and the order line's offer loaded.
+    """
+    if rental.status != Status.STOPPED:
+        return None
+    if rental.subscription.is_hourly:
+        return rental.stopped_at + timedelta(days=settings.STOPPED_RETENTION_DAYS) if rental.stopped_at else None
+    ends_at, is_cluster = rental.subscription.ends_at, rental.order_line.offer.kind == Offer.Kind.CLUSTER
+    days = settings.CLUSTER_RETENTION_DAYS if is_cluster else settings.EXPIRED_RETENTION_DAYS
+    return ends_at + timedelta(days=days) if ends_at else None
+
+
+def kept_long_enough(at: datetime) -> Sequence[int]:
+    """Ids of rentals whose disk's days are over by `at`, whatever state an expired term was left in."""
+
+    def ago(days: int) -> datetime:
+        return at - timedelta(days=days)
+
+    is_cluster = Q(order_line__offer__kind=Offer.Kind.CLUSTER)
+    return list(
+        Rental.objects.exclude(status__in=[*Rental.OVER, Status.DESTROYING])
+        .filter(
+            Q(
+                subscription__term=Term.HOUR,
+                status=Status.STOPPED,
+                stopped_at__lte=ago(settings.STOPPED_RETENTION_DAYS),
+            )
+            | (~is_cluster & Q(subscription__ends_at__lte=ago(settings.EXPIRED_RETENTION_DAYS)))
+            | (is_cluster & Q(subscription__ends_at__lte=ago(settings.CLUSTER_RETENTION_DAYS)))
+        )
+        .order_by("pk")
+        .values_list("pk", flat=True)
+    )
