@@ -25,7 +25,7 @@ RENTAL_MOVES = {
     "stopped": {"starting", "destroying", "lost", "needs_operator"},
     "starting": {"booting", "stopping", "destroying", "lost", "needs_operator"},
     "destroying": {"gone", "failed", "needs_operator"},
-    "lost": {"destroying", "running"},
+    "lost": {"destroying", "running", "stopping"},
     "needs_operator": {"creating", "starting", "destroying"},
 }
 
@@ -182,7 +182,8 @@ class RentalEvent(models.Model):
 class UsageWindow(models.Model):
     """`quantity` cards (or GB) of one rental over `[start, end)`, metered to the second, never edited.
 
-    No two windows of a rental overlap. A correction is a row of its own that names the window it reverses.
+    No two windows of a rental overlap. A correction is a row of its own that names the window of which it takes back
+    its own `period`, the whole or the end.
     """
 
     key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)

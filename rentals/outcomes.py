@@ -91,6 +91,7 @@ def _end(seen: Rental, at: datetime) -> None:
     CreditLine.objects.select_for_update(no_key=True).get(organization_id=seen.organization_id)
     _lock_order(seen, at)
     orders.end_subscription(subscription_id=seen.subscription_id, at=at)
+    _mark_active_if_all_ran(seen, _siblings(seen), at)
     inventory.release([seen.key], at=at)
 
 
@@ -158,7 +159,10 @@ def _running(rental: Rental, decision: Decision, at: datetime) -> dict[str, Any]
 
 
 def _stopped(rental: Rental, decision: Decision, at: datetime) -> dict[str, Any]:
-    return {"stopped_at": at, "desired": Desired.STOPPED, "deadline_at": None}
+    if not rental.meter and rental.subscription.ended_at is None:
+        # It was lost meanwhile, and with it its disk's meter.
+        metering.open_meter(rental=rental, meter=Meter.DISK_GB_HOUR, at=at)
+    return {"stopped_at": at, "desired": Desired.STOPPED, "deadline_at": None, "failure": ""}
 
 
 def _giving_up(rental: Rental, decision: Decision, at: datetime) -> dict[str, Any]:

@@ -37,6 +37,8 @@ from rentals.models import Rental
 
 Status = Rental.Status
 PROVISIONING = frozenset({Status.CREATING, Status.BOOTING, Status.VERIFYING, Status.STARTING})
+# A lost machine in one of these states is there after all.
+FOUND = frozenset({MemberState.BOOTING, MemberState.RUNNING, MemberState.STOPPED})
 # Asking again changes nothing.
 FINAL_ERRORS = (Quota, InvalidSpec, ImageError, Unsupported)
 
@@ -145,13 +147,20 @@ def _stop(driver: Driver, rental: Rental) -> Decision:
 
 
 def _watch_lost(driver: Driver, rental: Rental) -> Decision:
-    """A machine that was given up may report again; it runs once it was logged into."""
+    """A machine that was given up may report again: it runs once it was logged into. One that the customer had stopped
+    is stopped again, whatever it does now, for its cards may be somebody else's."""
     try:
         seen = driver.observe(rental.key)
     except NodeLost:
         return Decision(wait=rules.WATCH)
-    if seen is None or seen.state is not MemberState.RUNNING:
+    if seen is None or seen.state not in FOUND:
         return Decision(wait=rules.LOST)
+    if rental.desired == Rental.Desired.STOPPED:
+        return Decision(Status.STOPPING, rules.AT_ONCE, observed=seen)
+    if seen.state is MemberState.STOPPED:
+        driver.power(rental.key, PowerVerb.START, members=members_of(rental))
+    if seen.state is not MemberState.RUNNING:
+        return Decision(wait=rules.SHORTLY, observed=seen)
     found = _verify(driver, rental)
     return found if found.to == Status.RUNNING else Decision(wait=rules.WATCH)
 

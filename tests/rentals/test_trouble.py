@@ -4,6 +4,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
+from django.db import transaction
 
 from catalog.models import Pool
 from orders.models import Order
@@ -449,3 +450,75 @@ def test_statuses_of_a_failed_rental_tell_its_way(shop, engine):
     advance(rental, to="failed")
 
     assert statuses(rental) == ["reserved", "creating", "booting", "destroying", "failed"]
+
+
+# --- lost and found again --------------------------------------------------------------------------------------------
+
+
+def lose(rental, *, at):
+    for minutes in (0, 10):
+        orphans.miss(rental_id=rental.pk, at=at + timedelta(minutes=minutes))
+    rental.refresh_from_db()
+    assert rental.status == "lost"
+
+
+@pytest.mark.parametrize("found", ["stop", "start"])
+def test_a_stopped_machine_that_is_found_again_is_stopped_whatever_it_did_meanwhile(shop, engine, found):
+    rental = shop.running()
+    stop_at = rental.metered_from + timedelta(minutes=1)
+    actions.request_stop(rental_id=rental.pk, actor=shop.buyer, at=stop_at)
+    advance(rental, to="stopped")
+    lose(rental, at=rental.stopped_at + timedelta(minutes=30))
+    engine.power(engine.machine()["name"], found)
+    support.wait_for(lambda: engine.machine()["state"] == {"stop": "stopped", "start": "running"}[found])
+
+    advance(rental, to="stopped")
+
+    assert (rental.desired, rental.failure, rental.reason, rental.meter) == ("stopped", "", "", "disk_gb_hour")
+    assert [row[0] for row in windows(rental)] == ["card_hour", "disk_gb_hour"]
+    assert engine.machine()["state"] == "stopped"
+    assert shop.free_cards() == 8
+
+
+def test_a_machine_that_was_lost_while_it_stopped_never_runs_for_money_again(shop, engine):
+    rental = shop.running()
+    at = rental.metered_from + timedelta(minutes=1)
+    engine.faults(lost_hosts=[rental.members.get().host.name])
+    actions.request_stop(rental_id=rental.pk, actor=shop.buyer, at=at)
+    with transaction.atomic():
+        gone = actions.locked(rental.pk)
+        actions.move_rental(rental=gone, to="lost", at=at, failure="node_lost", next_step_at=at)
+    engine.heal()
+
+    advance(rental, to="stopped")
+
+    assert "running" not in statuses(rental)[-3:]
+    assert shop.free_cards() == 8
+    assert sum(row[3] for row in windows(rental) if row[0] == "card_hour") == 60
+
+
+def test_a_running_machine_that_is_found_switched_off_is_switched_on(shop, engine):
+    rental = shop.running()
+    lose(rental, at=rental.metered_from + timedelta(minutes=30))
+    engine.power(engine.machine()["name"], "stop")
+    support.wait_for(lambda: engine.machine()["state"] == "stopped")
+
+    advance(rental, to="running")
+
+    assert (rental.meter, rental.failure, engine.machine()["state"]) == ("card_hour", "", "running")
+    assert shop.free_cards() == 6
+
+
+# --- orders of several units -----------------------------------------------------------------------------------------
+
+
+def test_an_order_is_active_once_its_other_unit_was_terminated_while_it_was_made(shop, engine):
+    order = shop.order(quantity=2)
+    first, second = (Rental.objects.get(pk=pk) for pk in actions.open_rentals(at=NOON))
+    advance(first, to="running")
+    actions.request_terminate(rental_id=second.pk, actor=shop.buyer, at=first.metered_from)
+
+    advance(second, to="gone")
+
+    order.refresh_from_db()
+    assert order.status == "active"
