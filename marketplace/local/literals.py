@@ -17,7 +17,8 @@ MESSAGES = {"success", "info", "warning", "error"}
 ATTRIBUTES = re.compile(r"\b(?:alt|title|placeholder|aria-label|aria-description)=\"([^\"]*)\"")
 # Names of things, units and formats.
 SAME_IN_BOTH = {
-    "BF", "CSV", "Fuzhou", "GB", "GPU", "ICP", "ID", "NVMe", "SSH", "Stripe", "TB", "TFLOPS", "URL", "XLSX", "ms", "vCPU",
+    "BF", "CSV", "Fuzhou", "GB", "GPU", "ICP", "ID", "NVMe", "SSH", "Stripe", "TB", "TFLOPS", "URL", "XLSX",
+    "ms", "vCPU",
 }  # fmt: skip
 WORD = re.compile(r"[A-Za-z]{2,}")
 
