@@ -14,7 +14,7 @@ from decimal import Decimal
 
 from django.db import connection, transaction
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
-from django.db.models import Sum
+from django.db.models import Case, F, Max, Sum, When
 
 from marketplace.lib import clock
 from marketplace.lib.money import Money
@@ -45,23 +45,30 @@ def terms_of(subscription: Subscription, meter: str) -> tuple[int, Decimal]:
 
 
 def open_meter(*, rental: Rental, meter: str, at: datetime) -> None:
-    """The meter runs from `at` on; one that runs already is closed first. Nothing for prepaid terms or a zero rate."""
+    """The meter runs from `at` on; one that runs already is closed first. Nothing for prepaid terms or a zero rate.
+
+    Where windows already reach past `at` it runs from their end on: no second can have two windows.
+    """
     close_meter(rental=rental, at=at)
     quantity, rate = terms_of(rental.subscription, meter)
     if not rental.subscription.is_hourly or not quantity or not rate:
         return
-    _set(rental, meter, whole_second(at))
+    since = whole_second(at)
+    _set(rental, meter, max(since, _metered_through(rental) or since))
 
 
 def close_meter(*, rental: Rental, at: datetime) -> None:
     """The meter ends at `at`; what ran since the last cut becomes windows. Repeating it changes nothing.
 
-    Where a cut at midnight already went past `at`, the cut stands: the difference is the second in which both met.
+    Where a cut already went past `at` (a month closed ahead of its end, or a midnight that fell while the customer's
+    request waited), reversing windows take back what lies after `at`.
     """
     if not rental.meter:
         return
     assert rental.metered_from is not None  # noqa: S101 - a database constraint
-    start, end = rental.metered_from, max(whole_second(at), rental.metered_from)
+    start, end = rental.metered_from, whole_second(at)
+    if end < start:
+        _take_back(rental, end)
     quantity, rate = terms_of(rental.subscription, rental.meter)
     UsageWindow.objects.bulk_create(
         UsageWindow(
@@ -78,6 +85,33 @@ def close_meter(*, rental: Rental, at: datetime) -> None:
         for begins, ends in clock.split_at_midnights(start, end, rental.subscription.organization.zone)
     )
     _set(rental, Meter.NONE, None)
+
+
+def _metered_through(rental: Rental) -> datetime | None:
+    """The end of the rental's last window."""
+    windows = UsageWindow.objects.filter(rental=rental, reverses__isnull=True)
+    return windows.aggregate(through=Max(F("period__endswith")))["through"]
+
+
+def _take_back(rental: Rental, since: datetime) -> None:
+    """Reverse what the rental's windows hold after `since`, each once; the next invoice carries the difference."""
+    ahead = UsageWindow.objects.filter(
+        rental=rental, reverses__isnull=True, reversed_by__isnull=True, period__endswith__gt=since
+    )
+    for window in ahead.order_by("period"):
+        begins, ends = max(since, window.period.lower), window.period.upper
+        UsageWindow.objects.create(
+            rental=rental,
+            subscription_id=window.subscription_id,
+            organization_id=window.organization_id,
+            meter=window.meter,
+            quantity=window.quantity,
+            currency=window.currency,
+            rate=window.rate,
+            period=DateTimeTZRange(begins, ends),
+            seconds=seconds_between(begins, ends),
+            reverses=window,
+        )
 
 
 def _set(rental: Rental, meter: str, since: datetime | None) -> None:
@@ -186,10 +220,11 @@ def so_far(*, rentals: Iterable[Rental], at: datetime) -> dict[int, list[Usage]]
     """The same for many rentals with one query; needs `subscription` loaded."""
     by_id = {rental.pk: rental for rental in rentals}
     totals: dict[int, dict[tuple[str, int, Decimal], int]] = defaultdict(lambda: defaultdict(int))
+    net = Case(When(reverses__isnull=True, then=F("seconds")), default=-F("seconds"))
     rows = (
-        UsageWindow.objects.filter(rental__in=by_id, reverses__isnull=True, reversed_by__isnull=True)
+        UsageWindow.objects.filter(rental__in=by_id)
         .values_list("rental_id", "meter", "quantity", "rate")
-        .annotate(total=Sum("seconds"))
+        .annotate(total=Sum(net))
     )
     for rental_id, meter, quantity, rate, seconds in rows:
         totals[rental_id][meter, quantity, rate] += seconds

@@ -19,6 +19,8 @@ class Command(BaseCommand):
 
     def handle(self, *, at: datetime | None, no_push: bool, **options: object) -> None:
         now = clock.now()
+        if at and at > now:
+            self.stderr.write("--at lies ahead: running meters are charged up to its last midnight")
         done = run_billing(at=at or now, now=now, pushing=not no_push)
         for text in report(done):
             self.stdout.write(text)
