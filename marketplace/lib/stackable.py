@@ -3,16 +3,17 @@
 import re
 
 from django.utils.html import strip_tags
+from django.utils.safestring import SafeString
 
 _HEAD = re.compile(r'<th scope="col"[^>]*>(.*?)</th>', re.DOTALL)
 _TAG = re.compile(r"<(thead|tbody|tfoot|tr|td|th)(?=[\s>])([^>]*)>")
 _SPAN = re.compile(r'colspan="(\d+)"')
 
 
-def stackable(rows: str) -> str:
+def stackable(rows: SafeString) -> SafeString:
     """The thead, tbody and tfoot of a table with a role on each part and `data-label` on each cell below the head.
 
-    A head that only a screen reader sees gives no label.
+    A head that only a screen reader sees gives no label. What comes in is markup already, and so is what is added.
     """
     labels = [_label(text) for text in _HEAD.findall(rows)]
     column, in_head = 0, False
@@ -32,7 +33,7 @@ def stackable(rows: str) -> str:
         role = "columnheader" if in_head else "rowheader" if name == "th" else "cell"
         return f'<{name}{attributes} role="{role}"' + (f' data-label="{label}">' if label else ">")
 
-    return _TAG.sub(mark, rows)
+    return SafeString(_TAG.sub(mark, rows))
 
 
 def _label(head: str) -> str:

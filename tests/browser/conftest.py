@@ -45,7 +45,7 @@ def customers(stack) -> World:
 
 
 def settle(stack) -> World:
-    """The busy customer rents by the hour, has paid a month, owes another and holds a quote; the new one has nothing."""
+    """The busy customer rents by the hour, has paid a month, owes another, holds a quote; the new one has nothing."""
     from marketplace.local.browser import Browser  # noqa: PLC0415
 
     told = stack.manage("shell", "--no-imports", "-c", "from tests.browser import world; world.make()")

@@ -1,4 +1,4 @@
-"""Every page in both languages, themes and widths: axe finds nothing, nothing overflows, everything can be hit and reached.
+"""Every page in both languages, themes and widths: axe finds nothing, nothing overflows, all can be hit and reached.
 
 The normal suite looks at each page on a phone in Chinese and at some on a desk in English and dark; `make test-full`
 looks at all of them in every way and keeps the pictures in .local/screenshots.
@@ -140,7 +140,8 @@ def faults(page) -> list[str]:
     found = [f"wider than its window: {one}" for one in page.evaluate(WIDER)]
     found += [f"too small to hit: {one}" for one in page.evaluate(MEASURE, [TOUCH, LEAST])]
     for violation in Axe().run(page, options=AXE).response["violations"]:
-        found += [f"axe {violation['id']}: {node['html'][:160]} {node['failureSummary']}" for node in violation["nodes"]]
+        rule, nodes = violation["id"], violation["nodes"]
+        found += [f"axe {rule}: {node['html'][:160]} {node['failureSummary']}" for node in nodes]
     return found
 
 

@@ -6,7 +6,7 @@ TABLE = (
     '<thead><tr><th scope="col">Number</th><th scope="col" class="number">Total <b>"net"</b></th>'
     '<th scope="col"><span class="visually-hidden">Pay</span></th></tr></thead>'
     '<tbody><tr><th scope="row">INV-1</th><td class="number">¥2.00</td><td><a href="/">Pay</a></td></tr></tbody>'
-    '<tfoot><tr><th scope="row" colspan="1">All</th><td colspan="2">¥2.00</td></tr></tfoot>'
+    '<tfoot><tr><th scope="row" colspan="1">Sum</th><td colspan="2">¥2.00</td></tr></tfoot>'
 )
 
 
@@ -18,7 +18,8 @@ def test_cells_carry_their_columns_names_and_every_part_its_role():
         '<tbody role="rowgroup"><tr role="row"><th scope="row" role="rowheader" data-label="Number">INV-1</th>'
         '<td class="number" role="cell" data-label="Total &quot;net&quot;">¥2.00</td>'
         '<td role="cell"><a href="/">Pay</a></td></tr></tbody>'
-        '<tfoot role="rowgroup"><tr role="row"><th scope="row" colspan="1" role="rowheader" data-label="Number">All</th>'
+        '<tfoot role="rowgroup"><tr role="row">'
+        '<th scope="row" colspan="1" role="rowheader" data-label="Number">Sum</th>'
         '<td colspan="2" role="cell" data-label="Total &quot;net&quot;">¥2.00</td></tr></tfoot>'
     )
 

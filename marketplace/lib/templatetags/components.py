@@ -145,11 +145,12 @@ def alert(content: str, tone: str = "info", title: str = "", live: bool = False)
 def datatable(content: str, label: str = "", id: str = "", dense: bool = False) -> SafeString:
     """A table that scrolls sideways inside its frame, on a phone a card for each row; screen readers say `label`."""
     return format_html(
-        '<div class="table-frame" role="region" tabindex="0" aria-label="{}"{}><table class="table table--stack{}" role="table">{}</table></div>',
+        '<div class="table-frame" role="region" tabindex="0" aria-label="{}"{}>'
+        '<table class="table table--stack{}" role="table">{}</table></div>',
         label or _("Table"),
         _attribute("id", id),
         " table--dense" if dense else "",
-        mark_safe(stackable(content)),
+        stackable(content),
     )
 
 
