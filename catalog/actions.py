@@ -6,24 +6,15 @@ from datetime import datetime
 from decimal import Decimal
 
 from django.db import transaction
-from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from catalog import inventory
 from catalog.models import Host, Price
+from marketplace.lib.refusals import Refusal
 
 
-class CatalogRefused(Exception):
-    """Nothing has changed; `message` says why, `field` names the choice it is about."""
-
-    def __init__(self, code: str, message: str | Promise, *, field: str = "") -> None:
-        super().__init__(code)
-        self.code = code
-        self.message = message
-        self.field = field
-
-    def __str__(self) -> str:
-        return str(self.message)
+class CatalogRefused(Refusal):
+    """What was wanted of the catalogue cannot be."""
 
 
 @transaction.atomic

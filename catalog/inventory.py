@@ -18,6 +18,7 @@ from django.db import OperationalError, connection, transaction
 from django.utils.translation import gettext_lazy as _
 
 from marketplace.lib import prepared
+from marketplace.lib.refusals import Refusal
 
 # How often a claim that found every fitting host locked waits for them before it says so, and how long each time.
 WAITS = 4
@@ -36,19 +37,16 @@ class Placement:
     serials: tuple[str, ...]
 
 
-class NotEnoughCards(Exception):
+class NotEnoughCards(Refusal):
     """Fewer units fit than were asked for; nothing was taken."""
 
     code = "sold_out"
     message = _("Only %(free)d of %(wanted)d units are free now.")
 
     def __init__(self, wanted: int, free_units: int) -> None:
+        super().__init__(message=self.message % {"free": free_units, "wanted": wanted})
         self.wanted = wanted
         self.free_units = free_units
-        super().__init__(wanted, free_units)
-
-    def __str__(self) -> str:
-        return str(self.message) % {"free": self.free_units, "wanted": self.wanted}
 
 
 class PoolBusy(NotEnoughCards):

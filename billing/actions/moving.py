@@ -7,23 +7,17 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.models import User
 from billing.models import Invoice, InvoiceEvent
+from marketplace.lib.refusals import Refusal
 
 
-class IllegalMove(Exception):
+class IllegalMove(Refusal):
     """The invoice's state does not allow this."""
 
     code = "illegal_move"
 
     def __init__(self, invoice: Invoice, to: str) -> None:
-        super().__init__(self.code)
-        self.message = _("Invoice %(number)s is %(status)s and cannot become %(to)s.") % {
-            "number": invoice,
-            "status": invoice.get_status_display(),
-            "to": Invoice.Status(to).label,
-        }
-
-    def __str__(self) -> str:
-        return str(self.message)
+        facts = {"number": invoice, "status": invoice.get_status_display(), "to": Invoice.Status(to).label}
+        super().__init__(message=_("Invoice %(number)s is %(status)s and cannot become %(to)s.") % facts)
 
 
 def locked(invoice_id: int) -> Invoice:

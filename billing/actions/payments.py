@@ -10,22 +10,15 @@ from accounts.models import User
 from billing.actions.moving import locked, move_invoice, record_event
 from billing.models import Invoice, Payment
 from marketplace.lib.money import format_minor
+from marketplace.lib.refusals import Refusal
 from orders import actions as orders_actions
 from orders.models import Order
 
 logger = logging.getLogger(__name__)
 
 
-class PaymentRefused(Exception):
-    """Nothing was recorded; `message` says why."""
-
-    def __init__(self, code: str, message: object) -> None:
-        super().__init__(code)
-        self.code = code
-        self.message = message
-
-    def __str__(self) -> str:
-        return str(self.message)
+class PaymentRefused(Refusal):
+    """This money cannot be written down; nothing was recorded."""
 
 
 @transaction.atomic

@@ -8,20 +8,13 @@ from django.utils.translation import gettext_lazy as _
 from accounts.models import User
 from billing.actions.moving import locked, move_invoice
 from billing.models import BilledWindow, Invoice
+from marketplace.lib.refusals import Refusal
 
 Status = Invoice.Status
 
 
-class VoidRefused(Exception):
+class VoidRefused(Refusal):
     """The invoice stays as it is; `message` says why and what to do."""
-
-    def __init__(self, code: str, message: object) -> None:
-        super().__init__(code)
-        self.code = code
-        self.message = message
-
-    def __str__(self) -> str:
-        return str(self.message)
 
 
 def expect_voidable(invoice: Invoice) -> None:

@@ -14,6 +14,7 @@ from billing.models import BillingAccount, Invoice, NumberSeries, Payment, Strip
 from marketplace.desk import show
 from marketplace.desk.base import Desk, bulk, button
 from marketplace.lib import clock
+from marketplace.lib.refusals import Refusal
 
 
 @admin.register(Payment)
@@ -34,12 +35,12 @@ class PaymentDesk(Desk):
     received = show.instant("received_at", gettext_lazy("received at"))
 
 
-class NotApplied(Exception):
+class NotApplied(Refusal):
     """The event still waits; what went wrong stands on it."""
 
     def __init__(self, event: StripeEvent) -> None:
-        super().__init__(event.error)
-        self.message = _("%(event)s could not be applied: %(error)s") % {"event": event, "error": event.error}
+        facts = {"event": event, "error": event.error}
+        super().__init__(message=_("%(event)s could not be applied: %(error)s") % facts)
 
 
 @admin.register(StripeEvent)

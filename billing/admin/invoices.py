@@ -36,6 +36,7 @@ from marketplace.desk import inputs, show
 from marketplace.desk.base import Desk, Rows, bulk, button
 from marketplace.lib import clock
 from marketplace.lib.money import exponent, format_minor, major, minor
+from marketplace.lib.refusals import Refusal
 
 STATES = {
     "draft": "info", "issued": "info", "pushing": "info", "open": "warning", "paid": "success",
@@ -115,15 +116,12 @@ class VoidForm(inputs.DeskForm):
     note = inputs.note(label=gettext_lazy("Why"), max_length=300)
 
 
-class StillNotPushed(Exception):
+class StillNotPushed(Refusal):
     """Stripe did not take the invoice; what it said stands on it."""
 
     def __init__(self, invoice: Invoice) -> None:
-        super().__init__(invoice.push_error)
-        self.message = _("Stripe has not taken %(invoice)s: %(error)s") % {
-            "invoice": invoice,
-            "error": invoice.push_error,
-        }
+        facts = {"invoice": invoice, "error": invoice.push_error}
+        super().__init__(message=_("Stripe has not taken %(invoice)s: %(error)s") % facts)
 
 
 @admin.register(Invoice)

@@ -26,7 +26,6 @@ from orders.actions.refusals import (
     PriceChanged,
     RequestKeyReused,
     SoldOut,
-    machine_facts,
 )
 from orders.actions.subscriptions import HoldGone, confirm, end_subscription, fail_order, start_term
 
@@ -58,7 +57,6 @@ __all__ = [
     "end_subscription",
     "expire_quotes",
     "fail_order",
-    "machine_facts",
     "mark_active",
     "mark_provisioning",
     "move_order",

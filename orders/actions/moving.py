@@ -8,25 +8,22 @@ from django.db import transaction
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import User
+from marketplace.lib.refusals import Refusal
 from orders.models import Order, OrderEvent
 
 Status = Order.Status
 
 
-class IllegalMove(Exception):
+class IllegalMove(Refusal):
     """This order's status does not allow that."""
 
     code = "illegal_move"
 
     def __init__(self, order: Order, to: str) -> None:
-        super().__init__(f"{order.pk}: {order.status} → {to}")
+        state = order.get_status_display()
+        super().__init__(message=_("An order in the state “%(state)s” does not allow this.") % {"state": state})
         self.order = order
-        self.message = _("An order in the state “%(state)s” does not allow this.") % {
-            "state": order.get_status_display()
-        }
-
-    def __str__(self) -> str:
-        return str(self.message)
+        self.to = to
 
 
 def locked(order_id: int) -> Order:

@@ -9,12 +9,12 @@ from decimal import Decimal
 from django.db import connection, transaction
 from django.db.models import Max
 from django.utils import timezone
-from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Organization, Project, SshKey, User
 from accounts.queries import email_is_verified
 from catalog.models import Image, Offer
+from marketplace.lib.refusals import Refusal
 from orders.actions.placing import Buyer, Wish, check_buyer, check_line, place, rates_now
 from orders.actions.refusals import BadChoice, EmailNotVerified
 from orders.models import Order, Quote, QuoteEvent, QuoteLine, Term
@@ -27,16 +27,8 @@ COPIED = (
 )  # fmt: skip
 
 
-class QuoteRefused(Exception):
-    """This cannot be done with the quote; nothing has changed."""
-
-    def __init__(self, code: str, message: str | Promise) -> None:
-        super().__init__(code)
-        self.code = code
-        self.message = message
-
-    def __str__(self) -> str:
-        return str(self.message)
+class QuoteRefused(Refusal):
+    """This cannot be done with the quote."""
 
 
 class IllegalQuoteMove(QuoteRefused):

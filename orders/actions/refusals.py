@@ -3,25 +3,19 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any
 
-from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
-from marketplace.lib.money import Money, format_minor, format_rate
+from marketplace.lib.money import Money, format_rate
+from marketplace.lib.refusals import Refusal, Text
 from orders.models import Order
 
 
-class OrderRefused(Exception):
-    """Nothing was ordered and nothing has changed. `str()` is the message in the reader's language."""
+class OrderRefused(Refusal):
+    """Nothing was ordered."""
 
-    code = "refused"
-    message: str | Promise = _("This order cannot be placed.")
-    next_step: str | Promise = ""
-
-    def __str__(self) -> str:
-        return str(self.message)
+    message = _("This order cannot be placed.")
 
 
 class OfferUnavailable(OrderRefused):
@@ -41,10 +35,8 @@ class BadChoice(OrderRefused):
 
     code = "bad_choice"
 
-    def __init__(self, field: str, message: str | Promise) -> None:
-        super().__init__(field)
-        self.field = field
-        self.message = message
+    def __init__(self, field: str, message: Text) -> None:
+        super().__init__(message=message, field=field)
 
 
 class RequestKeyReused(BadChoice):
@@ -67,12 +59,11 @@ class SoldOut(OrderRefused):
     next_step = _("Take fewer units or one of the alternatives.")
 
     def __init__(self, free_units: int) -> None:
-        super().__init__(free_units)
+        super().__init__(message=_sold_out(free_units))
         self.free_units = free_units
-        self.message = _sold_out(free_units)
 
 
-def _sold_out(free_units: int) -> str | Promise:
+def _sold_out(free_units: int) -> Text:
     if not free_units:
         return _("Sold out: no unit of this offer is free right now.")
     return ngettext_lazy(
@@ -98,13 +89,12 @@ class PriceChanged(OrderRefused):
     next_step = _("Check the new total and confirm it by placing the order again.")
 
     def __init__(self, *, seen_rate: Decimal, new_rate: Decimal, currency: str) -> None:
-        super().__init__(new_rate)
+        super().__init__(
+            message=_("The price per card has changed from %(old)s to %(new)s while you were ordering.")
+            % {"old": format_rate(seen_rate, currency), "new": format_rate(new_rate, currency)}
+        )
         self.seen_rate = seen_rate
         self.new_rate = new_rate
-        self.message = _("The price per card has changed from %(old)s to %(new)s while you were ordering.") % {
-            "old": format_rate(seen_rate, currency),
-            "new": format_rate(new_rate, currency),
-        }
 
 
 class NoHeadroom(OrderRefused):
@@ -114,17 +104,11 @@ class NoHeadroom(OrderRefused):
     next_step = _("Pay open invoices or ask for a higher credit limit; orders by the month or year need no credit.")
 
     def __init__(self, *, needed: Money, headroom: Money) -> None:
-        super().__init__(needed.minor)
+        missing = needed - headroom
+        super().__init__(
+            message=_("%(needed)s of credit is needed, %(left)s is available: %(missing)s is missing.")
+            % {"needed": str(needed), "left": str(headroom), "missing": str(missing)}
+        )
         self.needed = needed
         self.headroom = headroom
-        self.missing = needed - headroom
-        self.message = _("%(needed)s of credit is needed, %(left)s is available: %(missing)s is missing.") % {
-            "needed": format_minor(needed.minor, needed.currency),
-            "left": format_minor(headroom.minor, headroom.currency),
-            "missing": format_minor(self.missing.minor, needed.currency),
-        }
-
-
-def machine_facts(refusal: OrderRefused) -> dict[str, Any]:
-    """The refusal for an API or a log: code, message, next step."""
-    return {"code": refusal.code, "message": str(refusal), "next_step": str(refusal.next_step)}
+        self.missing = missing

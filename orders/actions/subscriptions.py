@@ -10,6 +10,7 @@ from django.db import transaction
 from django.utils.translation import gettext_lazy as _
 
 from accounts.actions import give_back_headroom
+from marketplace.lib.refusals import Refusal
 from orders.actions.moving import IllegalMove, locked, move_order
 from orders.models import Order, OrderLine, Subscription, Term
 from orders.pricing import headroom, term_end
@@ -19,17 +20,11 @@ CONFIRMED_OR_LATER = frozenset({Status.CONFIRMED, Status.PROVISIONING, Status.AC
 RAN = frozenset({Status.PROVISIONING, Status.ACTIVE})
 
 
-class HoldGone(Exception):
+class HoldGone(Refusal):
     """The order was cancelled and its cards released before the money came; the money must go elsewhere."""
 
     code = "hold_gone"
-
-    def __init__(self, order: Order) -> None:
-        super().__init__(str(order.pk))
-        self.order = order
-
-    def __str__(self) -> str:
-        return str(_("The order was cancelled before the payment arrived."))
+    message = _("The order was cancelled before the payment arrived.")
 
 
 @transaction.atomic
@@ -43,7 +38,7 @@ def confirm(*, order_id: int, at: datetime) -> Order:
     if order.status in CONFIRMED_OR_LATER:
         return order
     if order.status == Status.CANCELLED:
-        raise HoldGone(order)
+        raise HoldGone
     open_subscriptions(order, [line for line in order.lines.order_by("pk") if line.term != Term.HOUR])
     return move_order(order_id=order_id, to=Status.CONFIRMED, actor=None, at=at, paid_at=at)
 

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from marketplace.lib.refusals import Refusal
 from rentals.models import Rental
 
 
-class RentalRefused(Exception):
-    """A wish that cannot be granted; nothing has changed. `message` and `next_step` are for the customer."""
-
-    code = "refused"
-    message: str | Promise = _("This is not possible.")
-    next_step: str | Promise = ""
-
-    def __init__(self) -> None:
-        super().__init__(self.code)
+class RentalRefused(Refusal):
+    """A wish that cannot be granted."""
 
 
 class NotNow(RentalRefused):
@@ -25,11 +18,10 @@ class NotNow(RentalRefused):
     code = "not_now"
 
     def __init__(self, rental: Rental) -> None:
-        super().__init__()
-        self.message = _("“%(name)s” is %(status)s; this is not possible now.") % {
-            "name": rental.name,
-            "status": rental.get_status_display(),
-        }
+        super().__init__(
+            message=_("“%(name)s” is %(status)s; this is not possible now.")
+            % {"name": rental.name, "status": rental.get_status_display()}
+        )
 
 
 class NoCapacity(RentalRefused):
