@@ -14,24 +14,24 @@ from accounts.models import CreditLine, Membership, Organization, Project, SshKe
 from accounts.staff import STAFF_GROUPS
 from marketplace.lib import prepared
 from marketplace.lib.money import Money, format_minor
+from marketplace.lib.refusals import Refusal
 
 DEFAULT_PROJECT_NAME = "default"
 
 
-class NoHeadroom(Exception):
+class NoHeadroom(Refusal):
     """The credit line cannot carry this commitment. Both amounts are minor units of the organization's currency."""
 
     code = "no_headroom"
 
     def __init__(self, *, needed_minor: int, headroom_minor: int, currency: str) -> None:
-        super().__init__(self.code)
+        needed, left = format_minor(needed_minor, currency), format_minor(headroom_minor, currency)
+        super().__init__(
+            message=_("This needs %(needed)s of credit, %(left)s is left.") % {"needed": needed, "left": left}
+        )
         self.needed_minor = needed_minor
         self.headroom_minor = headroom_minor
         self.currency = currency
-        self.message = _("This needs %(needed)s of credit, %(left)s is left.") % {
-            "needed": format_minor(needed_minor, currency),
-            "left": format_minor(headroom_minor, currency),
-        }
 
     @property
     def missing(self) -> Money:

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import asyncssh
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
-from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
+
+from marketplace.lib.refusals import Refusal
 
 ACCEPTED = (
     "ssh-ed25519",
@@ -22,13 +23,8 @@ SMALLEST_RSA_BITS = 2048
 LONGEST_KEY = 8192
 
 
-class KeyRefused(ValueError):
-    """This text is not a public key we accept. `message` says why and is fit for the customer."""
-
-    def __init__(self, code: str, message: str | Promise) -> None:
-        super().__init__(code)
-        self.code = code
-        self.message = message
+class KeyRefused(Refusal):
+    """This text is not a public key we accept."""
 
 
 @dataclass(frozen=True, slots=True)
