@@ -129,19 +129,20 @@ def breakdown(
     headroom_hours: int = 0,
 ) -> Breakdown:
     """Work out a line for showing, with the same functions that will bill it."""
-    cards = quantity * cards_per_unit
 
-    def running(count: int, hours: int) -> int:
-        return headroom(cards=count, rate=rate, hours=hours, currency=currency).minor
+    def running(hours: int) -> int:
+        # Each unit is metered, billed and covered on its own, so the sum is of rounded units.
+        return quantity * headroom(cards=cards_per_unit, rate=rate, hours=hours, currency=currency).minor
 
     if term != "hour":
+        cards = quantity * cards_per_unit
         total = advance_amount(term=term, cards=cards, rate=rate, currency=currency, periods=periods).minor
         tax = tax_within(total, tax_percent)
         return Breakdown(term, quantity, cards_per_unit, periods, rate, currency, total_minor=total, tax_minor=tax)
-    total = running(cards, 1)
+    hour = headroom(cards=cards_per_unit, rate=rate, hours=1, currency=currency).minor
     disk = line_amount(
         meter="disk_gb_hour",
-        quantity=disk_gb * quantity,
+        quantity=disk_gb,
         rate=disk_rate,
         currency=currency,
         seconds=HOURS_PER_DAY * SECONDS_PER_HOUR,
@@ -153,13 +154,12 @@ def breakdown(
         periods=1,
         rate=rate,
         currency=currency,
-        total_minor=total,
-        tax_minor=tax_within(total, tax_percent),
-        day_minor=running(cards, HOURS_PER_DAY),
-        month_minor=running(cards, HOURS_PER_MONTH),
+        total_minor=running(1),
+        tax_minor=quantity * tax_within(hour, tax_percent),
+        day_minor=running(HOURS_PER_DAY),
+        month_minor=running(HOURS_PER_MONTH),
         disk_gb=disk_gb,
         disk_rate=disk_rate,
-        stopped_day_minor=disk.minor,
-        # Committed and given back unit by unit, so the sum is of rounded units.
-        headroom_minor=running(cards_per_unit, headroom_hours) * quantity,
+        stopped_day_minor=disk.minor * quantity,
+        headroom_minor=running(headroom_hours),
     )

@@ -192,7 +192,7 @@ def test_the_breakdown_of_an_hourly_line():
         tax_percent=Decimal(6), disk_gb=500, disk_rate=Decimal("0.0003"), headroom_hours=24,
     )  # fmt: skip
 
-    assert (shown.cards, shown.total_minor, shown.tax_minor) == (4, 752, 43)
+    assert (shown.cards, shown.total_minor, shown.tax_minor) == (4, 752, 42)
     assert (shown.day_minor, shown.month_minor) == (18_048, 541_440)
     assert (shown.headroom_minor, shown.stopped_day_minor) == (18_048, 720)
 
@@ -205,3 +205,24 @@ def test_the_breakdown_of_a_term():
 
     assert (shown.cards, shown.total_minor, shown.tax_minor) == (8, 28_800_000, 1_630_189)
     assert (shown.headroom_minor, shown.day_minor) == (0, 0)
+
+
+@pytest.mark.parametrize("rate", ["0.005", "1.885", "2.333", "0.0049999999"])
+@pytest.mark.parametrize("quantity", [1, 2, 3, 64])
+def test_what_several_hourly_units_cost_is_the_sum_of_their_invoice_lines(rate, quantity):
+    rate, disk_rate = Decimal(rate), Decimal("0.00011")
+    shown = pricing.breakdown(
+        term="hour", quantity=quantity, cards_per_unit=1, periods=1, rate=rate, currency="CNY",
+        tax_percent=Decimal(6), disk_gb=333, disk_rate=disk_rate, headroom_hours=24,
+    )  # fmt: skip
+
+    def line(meter, count, at_rate, hours):
+        return pricing.line_amount(
+            meter=meter, quantity=count, rate=at_rate, currency="CNY", seconds=hours * 3600
+        ).minor
+
+    lines = {hours: [line("card_hour", 1, rate, hours)] * quantity for hours in (1, 24, 720)}
+    assert shown.total_minor == sum(lines[1])
+    assert shown.tax_minor == sum(pricing.tax_within(amount, Decimal(6)) for amount in lines[1])
+    assert (shown.day_minor, shown.month_minor) == (sum(lines[24]), sum(lines[720]))
+    assert shown.stopped_day_minor == line("disk_gb_hour", 333, disk_rate, 24) * quantity
