@@ -262,6 +262,8 @@ RENTALS_LEASE_SECONDS = env.integer("RENTALS_LEASE_SECONDS", 30, minimum=1)
 
 # --- rules of the business, all adjustable ---------------------------------------------------------------------------
 ORDER_HOLD_MINUTES = env.integer("ORDER_HOLD_MINUTES", 30, minimum=1)
+# Working days for an order that is too large (or too small) to be paid online.
+ORDER_HOLD_BANK_DAYS = env.integer("ORDER_HOLD_BANK_DAYS", 5, minimum=1)
 # Hours of burn an hourly order must be covered for when it is placed.
 HEADROOM_HOURS = env.integer("HEADROOM_HOURS", 24, minimum=1)
 STOPPED_RETENTION_DAYS = env.integer("STOPPED_RETENTION_DAYS", 15, minimum=1)

@@ -12,9 +12,9 @@ from django.db import connection, transaction
 from billing.actions.accounts import lock_account
 from billing.actions.issuing import issue
 from billing.actions.payments import settle_without_money
-from billing.limits import below_minimum
 from billing.models import BillingAccount, Invoice, InvoiceLine
 from marketplace.lib import clock
+from marketplace.lib.limits import below_minimum
 from orders import pricing
 from orders.models import Order, OrderLine, Subscription, Term
 

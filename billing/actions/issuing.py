@@ -6,10 +6,10 @@ from django.conf import settings
 
 from accounts.models import User
 from billing.actions.moving import move_invoice
-from billing.limits import above_maximum, below_minimum
 from billing.models import Invoice
 from billing.numbering import INVOICE_SERIES, next_number
 from marketplace.lib import clock
+from marketplace.lib.limits import by_bank
 
 
 def issue(*, invoice: Invoice, at: datetime, actor: User | None = None) -> Invoice:
@@ -22,7 +22,7 @@ def issue(*, invoice: Invoice, at: datetime, actor: User | None = None) -> Invoi
     invoice.number = next_number(series=INVOICE_SERIES, year=clock.local_date(at, zone).year)
     invoice.issued_at = at
     invoice.due_at = _due(invoice, at)
-    if above_maximum(invoice.total_minor) or below_minimum(invoice.total_minor, invoice.currency):
+    if by_bank(invoice.total_minor, invoice.currency):
         invoice.collection = Invoice.Collection.BANK_TRANSFER
     move_invoice(invoice, Invoice.Status.ISSUED, at=at, actor=actor)
     if invoice.collection == Invoice.Collection.BANK_TRANSFER:

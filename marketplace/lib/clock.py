@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+FRIDAY = 5  # ISO
+
 
 def now() -> datetime:
     """The present instant in UTC. Only edges, tasks and commands call this; everything below takes `at=`."""
@@ -42,6 +44,15 @@ def add_months(day: date, months: int, *, anchor_day: int) -> date:
     year, month = divmod(index, 12)
     last = calendar.monthrange(year, month + 1)[1]
     return date(year, month + 1, min(anchor_day, last))
+
+
+def after_working_days(at: datetime, days: int, zone: str) -> datetime:
+    """The instant at which the `days`-th day from Monday to Friday after that of `at` is over in `zone`."""
+    day = local_date(at, zone)
+    while days:
+        day += timedelta(days=1)
+        days -= day.isoweekday() <= FRIDAY
+    return local_midnight(day + timedelta(days=1), zone)
 
 
 def split_at_midnights(start: datetime, end: datetime, zone: str) -> Iterator[tuple[datetime, datetime]]:

@@ -19,7 +19,8 @@ from accounts.models import CreditLine, Organization, Project, SshKey, User
 from catalog import inventory
 from catalog.models import Image, Offer
 from catalog.queries import current_prices
-from marketplace.lib import prepared
+from marketplace.lib import clock, prepared
+from marketplace.lib.limits import by_bank
 from marketplace.lib.money import Money
 from orders.actions.refusals import (
     BadChoice,
@@ -168,12 +169,22 @@ def place(buyer: Buyer, wishes: Sequence[Wish], *, at: datetime) -> Order:
     """
     organization = buyer.organization
     lines = [_line(wish, organization.currency, buyer.public_keys) for wish in wishes]
+    expires_at = hold_expiry(sum(line.amount_minor for line in lines), organization, at)
     with transaction.atomic():
         _freeze(organization, at)
         _commit_headroom(organization, lines)
         for line in sorted(lines, key=lambda line: line.offer.pool_id or 0):
-            _hold(line, organization, at)
-        return _write(buyer, lines, at)
+            _hold(line, organization, at, latest_start=expires_at or at)
+        return _write(buyer, lines, at, hold_expires_at=expires_at)
+
+
+def hold_expiry(total_minor: int, organization: Organization, at: datetime) -> datetime | None:
+    """Until when the cards are held for an order of this sum: minutes to pay online, days for a bank transfer."""
+    if not total_minor:
+        return None
+    if by_bank(total_minor, organization.currency):
+        return clock.after_working_days(at, settings.ORDER_HOLD_BANK_DAYS, organization.zone)
+    return at + timedelta(minutes=settings.ORDER_HOLD_MINUTES)
 
 
 def _line(wish: Wish, currency: str, public_keys: list[str]) -> OrderLine:
@@ -229,11 +240,10 @@ def _commit_headroom(organization: Organization, lines: Sequence[OrderLine]) -> 
         ) from None
 
 
-def _hold(line: OrderLine, organization: Organization, at: datetime) -> None:
+def _hold(line: OrderLine, organization: Organization, at: datetime, *, latest_start: datetime) -> None:
     """Take the cards of every unit of the line, each unit on one host. Raises SoldOut."""
     until = None
     if line.term != Term.HOUR:
-        latest_start = at + timedelta(minutes=settings.ORDER_HOLD_MINUTES)
         _anchor, until = term_end(started_at=latest_start, term=line.term, periods=line.periods, zone=organization.zone)
     if line.offer.pool_id is None:
         raise OfferUnavailable
@@ -247,7 +257,7 @@ def _hold(line: OrderLine, organization: Organization, at: datetime) -> None:
         raise SoldOut(refusal.free_units) from None
 
 
-def _write(buyer: Buyer, lines: Sequence[OrderLine], at: datetime) -> Order:
+def _write(buyer: Buyer, lines: Sequence[OrderLine], at: datetime, *, hold_expires_at: datetime | None) -> Order:
     """The order, its lines, its first event and the subscriptions that begin now, in one statement: the locked hosts
     are hot, and every round trip holds them longer."""
     total_minor = sum(line.amount_minor for line in lines)
@@ -262,7 +272,7 @@ def _write(buyer: Buyer, lines: Sequence[OrderLine], at: datetime) -> Order:
         "currency": buyer.organization.currency,
         "total_minor": total_minor,
         "placed_at": at,
-        "hold_expires_at": at + timedelta(minutes=settings.ORDER_HOLD_MINUTES) if total_minor else None,
+        "hold_expires_at": hold_expires_at,
         "paid_at": None,
     }
     agreed = [_agreed(line, row["currency"], starts_now=not total_minor) for line in lines]

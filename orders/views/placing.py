@@ -21,6 +21,7 @@ from accounts.permissions import can
 from accounts.queries import email_is_verified
 from catalog.queries import current_prices, free_units
 from marketplace.lib import clock
+from marketplace.lib.limits import by_bank
 from marketplace.lib.nudge import nudge
 from orders import actions, pricing, queries, tasks
 from orders.forms import OrderForm, fresh_request_key, mark_of, rate_text
@@ -168,6 +169,7 @@ class NewOrderView(OrganizationRequired, View):
         )
         return context | {
             "price": shown,
+            "by_bank": not shown.is_hourly and by_bank(shown.total_minor, shown.currency),
             "seen_rate": rate_text(price.rate),
             "seen_choice": mark_of(**choice),
             "headroom": self.organization.credit_line.headroom_minor,
@@ -180,6 +182,7 @@ class NewOrderView(OrganizationRequired, View):
     def _rules(self) -> dict[str, Any]:
         return {
             "hold_minutes": settings.ORDER_HOLD_MINUTES,
+            "hold_days": settings.ORDER_HOLD_BANK_DAYS,
             "headroom_hours": settings.HEADROOM_HOURS,
             "tax_percent": Decimal(settings.TAX_PERCENT),
             "retention_days": settings.STOPPED_RETENTION_DAYS,

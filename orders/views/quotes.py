@@ -21,6 +21,7 @@ from accounts.models import Membership
 from accounts.permissions import can
 from accounts.queries import email_is_verified
 from marketplace.lib import clock
+from marketplace.lib.limits import by_bank
 from orders import actions, pricing, queries
 from orders.forms import KeysForm
 from orders.models import Order, Quote, QuoteLine, Term
@@ -86,6 +87,8 @@ class QuoteView(View):
             "membership": self.membership,
             "email_verified": form is None or email_is_verified(self.request.user),
             "hold_minutes": settings.ORDER_HOLD_MINUTES,
+            "hold_days": settings.ORDER_HOLD_BANK_DAYS,
+            "by_bank": total_minor > 0 and by_bank(total_minor, self.quote.currency),
             "headroom_hours": settings.HEADROOM_HOURS,
         }
         return render(self.request, "orders/quote.html", context, status=status)

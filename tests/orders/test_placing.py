@@ -1,6 +1,6 @@
 """Placing an order: exact figures, and refusals that leave nothing."""
 
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pytest
@@ -9,6 +9,7 @@ from accounts.models import CreditLine, Organization
 from accounts.queries import email_is_verified
 from catalog.models import Allocation, Gpu, Host, Offer
 from catalog.queries import current_prices
+from marketplace.lib import clock
 from marketplace.lib.money import Money
 from orders import actions, queries
 from orders.models import Order, OrderLine, Subscription
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def rules(settings):
     settings.HEADROOM_HOURS = 24
-    settings.ORDER_HOLD_MINUTES = 30
+    settings.ORDER_HOLD_MINUTES, settings.ORDER_HOLD_BANK_DAYS = 30, 5
     settings.TAX_PERCENT = "6"
 
 
@@ -326,3 +327,35 @@ def test_the_form_offers_keys_projects_images_and_the_offer_in_one_statement(sho
     assert (found.offer, title, region) == (shop.offer, shop.offer.title, str(shop.offer.region))
     assert (found.keys, found.projects, found.images) == ([second, shop.key], [shop.project], [shop.image])
     assert [key.public_key for key in found.keys] == [second.public_key, shop.key.public_key]
+
+
+# --- how long the cards are held -------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("month", "held"),
+    [
+        ("999999.99", timedelta(minutes=30)),
+        # Monday noon in Shanghai → the end of the fifth working day after it, the next Monday.
+        ("1000000", datetime(2026, 12, 7, 16, tzinfo=UTC) - NOON),
+        ("3.99", datetime(2026, 12, 7, 16, tzinfo=UTC) - NOON),
+    ],
+)
+def test_an_order_that_only_a_bank_transfer_can_pay_is_held_for_working_days(shop, month, held):
+    offer = factories.offer(cards=1, month=month)
+
+    order = factories.order(shop.organization, offer, term="month")
+    actions.begin_expiring(at=order.hold_expires_at - timedelta(seconds=1))
+
+    order.refresh_from_db()
+    assert (order.status, order.hold_expires_at) == ("awaiting_payment", NOON + held)
+
+
+@pytest.mark.parametrize(
+    ("day", "days", "over"),
+    [("2026-12-02", 1, "2026-12-04"), ("2026-12-04", 1, "2026-12-08"), ("2026-12-05", 5, "2026-12-12")],
+)
+def test_working_days_leave_out_weekends(day, days, over):
+    start = clock.local_midnight(date.fromisoformat(day), "Asia/Shanghai") + timedelta(hours=9)
+
+    assert clock.after_working_days(start, days, "Asia/Shanghai") == clock.local_midnight(
+        date.fromisoformat(over), "Asia/Shanghai"
+    )

@@ -15,6 +15,11 @@ def below_minimum(amount_minor: int, currency: str) -> bool:
     return amount_minor < MINIMUM_MINOR[currency]
 
 
+def by_bank(amount_minor: int, currency: str) -> bool:
+    """Whether a sum that is due at once is collected by bank transfer, because one charge cannot hold it."""
+    return above_maximum(amount_minor) or below_minimum(amount_minor, currency)
+
+
 def above_maximum(amount_minor: int) -> bool:
     """Whether it is more than one charge can hold (¥999,999.99)."""
     return amount_minor > MAXIMUM_MINOR
