@@ -263,11 +263,13 @@ def test_with_the_locks_off_the_race_hands_cards_out_twice_and_the_constraint_re
     both_looked = Barrier(2)
     take_from = inventory._take_from
 
-    def slowly(*arguments):
+    def together(*arguments):
         both_looked.wait(PATIENCE)
-        return take_from(*arguments)
+        taken = take_from(*arguments)
+        wait_until_somebody_waits()  # the other one began before this one commits
+        return taken
 
-    monkeypatch.setattr(inventory, "_take_from", slowly)
+    monkeypatch.setattr(inventory, "_take_from", together)
 
     def careless():
         try:
@@ -280,10 +282,13 @@ def test_with_the_locks_off_the_race_hands_cards_out_twice_and_the_constraint_re
 
 
 def wait_until_somebody_waits():
-    """Poll until another session waits for a lock."""
+    """Poll until another session of this test's database waits for a lock."""
     for _ in range(500):
         with connection.cursor() as cursor:
-            cursor.execute("SELECT count(*) FROM pg_locks WHERE NOT granted")
+            cursor.execute(
+                "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)"
+                " WHERE NOT granted AND datname = current_database()"
+            )
             if cursor.fetchone()[0]:
                 return
         Event().wait(0.01)
