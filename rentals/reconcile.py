@@ -67,6 +67,11 @@ def step(*, rental_id: int, at: datetime) -> Step | None:
     except outcomes.Overtaken:
         outcomes.drop(rental_id=rental_id, token=token, calls=calls, at=done_at)
         return Step(rental_id, asked_as, rules.AT_ONCE)
+    except Exception:
+        # Without a word on the row it would come round for ever and tell nobody why.
+        logger.exception("what step %s of %s found could not be written", asked_as, rental.name)
+        decision = Decision(wait=rules.back_off(rental.attempts), reason="internal", is_error=True)
+        outcomes.write(rental_id=rental_id, token=token, asked_as=asked_as, decision=decision, calls=calls, at=done_at)
     checkpoint(f"{asked_as}.written")
     return Step(rental_id, decision.to or asked_as, decision.wait)
 

@@ -27,9 +27,9 @@ def open_rentals(*, at: datetime) -> list[int]:
     for order_id in waiting:
         try:
             opened += _open_rentals_of(order_id, at)
-        except UnitWithoutCards:
-            # One broken order must not stop the others; it stays confirmed and is found again.
-            logger.exception("order %s has units without cards", order_id)
+        except Exception:
+            # One broken order must not stop the others; it stays confirmed, the desk shows it, and it is found again.
+            logger.exception("the rentals of order %s could not be opened", order_id)
     return opened
 
 

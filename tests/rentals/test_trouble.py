@@ -4,11 +4,12 @@ from datetime import timedelta
 from uuid import uuid4
 
 import pytest
-from django.db import transaction
+from django.db import IntegrityError, transaction
 
 from catalog.models import Pool
 from orders.models import Order
 from rentals import actions, orphans, outcomes, reconcile
+from rentals.actions import opening, terms
 from rentals.models import Orphan, Rental
 from rentals.steps import Decision
 from tests.rentals import support
@@ -522,3 +523,51 @@ def test_an_order_is_active_once_its_other_unit_was_terminated_while_it_was_made
 
     order.refresh_from_db()
     assert order.status == "active"
+
+
+# --- one that breaks holds up no other -------------------------------------------------------------------------------
+
+
+def failing_for(real, bad):
+    """`real`, which breaks where it is asked about `bad`."""
+
+    def call(*arguments, **named):
+        if bad in (*arguments, *named.values()):
+            raise IntegrityError("broken")
+        return real(*arguments, **named)
+
+    return call
+
+
+def test_an_order_that_cannot_be_opened_stops_no_other(shop, monkeypatch, caplog):
+    first, second = shop.order(), shop.order()
+    monkeypatch.setattr(opening, "_open_rentals_of", failing_for(opening._open_rentals_of, first.pk))
+
+    (opened,) = actions.open_rentals(at=NOON)
+
+    assert Rental.objects.get(pk=opened).order_line.order_id == second.pk
+    assert f"order {first.pk}" in caplog.text
+
+
+def test_a_term_that_cannot_be_ended_stops_no_other(shop, engine, monkeypatch, caplog):
+    rentals = [shop.running(term="month") for _unit in range(2)]
+    monkeypatch.setattr(terms, "expire_term", failing_for(terms.expire_term, rentals[0].pk))
+
+    assert actions.enforce_terms(at=rentals[1].subscription.ends_at) == 1
+
+    statuses_now = [Rental.objects.get(pk=rental.pk).status for rental in rentals]
+    assert statuses_now == ["running", "stopping"]
+    assert f"rental {rentals[0].pk} " in caplog.text
+
+
+def test_what_cannot_be_written_is_told_on_the_rental_and_tried_again(shop, engine, monkeypatch, caplog):
+    rental = advance(shop.rental(), to="verifying")
+    with monkeypatch.context() as patch:
+        patch.setattr(outcomes, "_hand_over", failing_for(outcomes._hand_over, rental))
+        support.wait_for(lambda: step(rental).reason == "internal")
+
+    assert (rental.status, rental.attempts > 0, rental.lock_token, rental.meter) == ("verifying", True, None, "")
+    assert rental.next_step_at is not None
+    assert "could not be written" in caplog.text
+    advance(rental, to="running")
+    assert (rental.reason, rental.meter) == ("", "card_hour")
