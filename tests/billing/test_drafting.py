@@ -15,6 +15,8 @@ from billing.actions import drafting
 from billing.models import BilledWindow, Invoice, InvoiceLine, NumberSeries
 from billing.numbering import next_number
 from orders import pricing
+from rentals import actions as rentals_actions
+from rentals import metering
 from tests import factories
 from tests.billing.builders import DECEMBER, HOUR, JANUARY, NOVEMBER, order, rental, used
 
@@ -314,3 +316,24 @@ class Sums(TestCase):
             assert sum(invoice.total_minor for invoice in done.invoices) == sum(expected)
             for invoice in done.invoices:
                 assert invoice.total_minor == sum(line.amount_minor for line in invoice.lines.all())
+
+
+# --- a month that was closed ahead of its end -------------------------------------------------------------------------
+def test_what_a_month_closed_ahead_charged_too_much_comes_off_the_next_invoices():
+    machine = rental()
+    other = rental(machine.organization, rate="5", name="train-2")
+    for one in (machine, other):
+        type(one).objects.filter(pk=one.pk).update(meter="card_hour", metered_from=NOVEMBER)
+
+    ahead = actions.run_billing(at=JANUARY, now=NOVEMBER + HOUR, pushing=False)
+    with transaction.atomic():
+        metering.close_meter(rental=rentals_actions.locked(machine.pk), at=NOVEMBER + 10 * HOUR)
+    present = actions.run_billing(at=NOVEMBER + 11 * HOUR, pushing=False)
+    later = actions.run_billing(at=JANUARY + 31 * 24 * HOUR, pushing=False)
+
+    hours = [30 * 24, 31 * 24, 31 * 24]
+    assert [i.total_minor for i in ahead.usage.invoices] == [750 * hours[0], 750 * hours[1]]
+    assert present.usage.invoices == []
+    (january,) = later.usage.invoices
+    # 5.00 an hour for the one that runs on, less what was charged for the other after its ten hours.
+    assert january.total_minor == 500 * hours[2] - 250 * (hours[0] + hours[1] - 10)
