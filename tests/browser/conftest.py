@@ -8,7 +8,6 @@ import pytest
 
 from tests.browser import world
 from tests.browser.support import ARGUMENTS, CHROMIUM
-from tests.journeys.support import wait_for
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +45,9 @@ def customers(stack) -> World:
 
 def settle(stack) -> World:
     """The busy customer rents by the hour, has paid a month, owes another, holds a quote; the new one has nothing."""
+    # Only importable once the test session has set DEBUG.
     from marketplace.local.browser import Browser  # noqa: PLC0415
+    from tests.journeys.support import wait_for  # noqa: PLC0415
 
     told = stack.manage("shell", "--no-imports", "-c", "from tests.browser import world; world.make()")
     pages = json.loads(told)
