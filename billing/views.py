@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from datetime import datetime
 from uuid import UUID
@@ -11,7 +10,8 @@ from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
 from django.core.paginator import Paginator
-from django.http import FileResponse, Http404, HttpRequest, HttpResponse, HttpResponseRedirect, StreamingHttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
 from django.views.generic import View
@@ -20,7 +20,7 @@ from accounts.access import OrganizationRequired
 from accounts.permissions import can
 from billing import actions, queries
 from billing.actions.pushing import leased
-from billing.exports import invoice_lines_csv, invoice_lines_xlsx
+from billing.exports import SHAPES, invoice_lines_download
 from billing.grouping import arithmetic
 from billing.models import Invoice
 from marketplace.lib import clock
@@ -87,21 +87,11 @@ class InvoiceExport(OrganizationRequired, View):
 
     verb = "bills"
 
-    def get(self, request: HttpRequest, shape: str) -> HttpResponse | StreamingHttpResponse:
-        invoices = queries.invoices_of(self.organization)
-        name = f"invoices-{clock.local_date(clock.now(), self.organization.zone):%Y%m%d}.{shape}"
-        if shape == "csv":
-            return StreamingHttpResponse(
-                invoice_lines_csv(invoices),
-                content_type="text/csv; charset=utf-8",
-                headers={"Content-Disposition": f'attachment; filename="{name}"'},
-            )
-        if shape == "xlsx":
-            file = tempfile.TemporaryFile()  # noqa: SIM115 - the response closes it
-            invoice_lines_xlsx(invoices, file)
-            file.seek(0)
-            return FileResponse(file, as_attachment=True, filename=name)
-        raise Http404
+    def get(self, request: HttpRequest, shape: str) -> HttpResponseBase:
+        if shape not in SHAPES:
+            raise Http404
+        name = f"invoices-{clock.local_date(clock.now(), self.organization.zone):%Y%m%d}"
+        return invoice_lines_download(queries.invoices_of(self.organization), shape=shape, name=name)
 
 
 class Paying(OrganizationRequired, View):

@@ -18,7 +18,7 @@ from django.utils import translation
 from billing import stripe_gateway
 from billing.actions.moving import locked, move_invoice, record_event
 from billing.grouping import Charge, grouped
-from billing.models import BillingAccount, Invoice, InvoiceLine
+from billing.models import BillingAccount, Invoice
 from billing.stripe_gateway import InvoiceDraft, LineDraft, StripeInvoice
 from orders.models import Order
 
@@ -158,7 +158,7 @@ def _draft(invoice: Invoice, *, customer: str) -> InvoiceDraft:
     rates = _tax_rates((line.tax_percent for line in lines), version=invoice.push_version)
     language = "zh-hans" if invoice.currency == "CNY" else "en"
     with translation.override(language):
-        pushed = tuple(_line(invoice, charge, rates) for charge in _charges(invoice, lines))
+        pushed = tuple(_line(invoice, charge, rates) for charge in grouped(lines, most=stripe_gateway.MAX_LINES))
     return InvoiceDraft(
         uuid=invoice.key,
         version=invoice.push_version,
@@ -169,10 +169,6 @@ def _draft(invoice: Invoice, *, customer: str) -> InvoiceDraft:
         lines=pushed,
         metadata={"kind": invoice.kind, "organization": str(invoice.organization.key)},
     )
-
-
-def _charges(invoice: Invoice, lines: list[InvoiceLine]) -> list[Charge]:
-    return grouped(lines, most=stripe_gateway.MAX_LINES)
 
 
 def _line(invoice: Invoice, charge: Charge, rates: dict[Decimal, str]) -> LineDraft:

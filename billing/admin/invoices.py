@@ -1,6 +1,5 @@
 """Invoices: what was charged, how far Stripe has it, money by bank, and the exports finance works with."""
 
-import tempfile
 from datetime import datetime
 from decimal import Decimal
 from typing import Any
@@ -11,18 +10,11 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import (
-    FileResponse,
-    Http404,
-    HttpRequest,
-    HttpResponse,
-    HttpResponseBadRequest,
-    StreamingHttpResponse,
-)
+from django.http import Http404, HttpRequest, HttpResponseBadRequest
+from django.http.response import HttpResponseBase
 from django.urls import path
 from django.utils import timezone
 from django.utils.html import format_html
-from django.utils.http import content_disposition_header
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_POST
@@ -30,7 +22,7 @@ from unfold.decorators import display
 
 from billing import actions as verbs
 from billing import stripe_gateway
-from billing.exports import invoice_lines_csv, invoice_lines_xlsx
+from billing.exports import SHAPES, invoice_lines_download
 from billing.models import Invoice, InvoiceEvent, InvoiceLine, Payment
 from marketplace.desk import inputs, show
 from marketplace.desk.base import Desk, Rows, bulk, button
@@ -43,8 +35,6 @@ STATES = {
     "uncollectible": "danger", "void": "danger",
 }  # fmt: skip
 Status = Invoice.Status
-UNPAID = frozenset({Status.ISSUED, Status.PUSHING, Status.OPEN, Status.UNCOLLECTIBLE})
-SPREADSHEET = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 
 
 class LineRows(Rows):
@@ -210,7 +200,7 @@ class InvoiceDesk(Desk):
         gettext_lazy("Record bank payment"),
         form=BankPaymentForm,
         explain=gettext_lazy("Money that arrived on the bank account for this invoice."),
-        shown=lambda invoice: invoice.status in UNPAID,
+        shown=lambda invoice: invoice.status in Invoice.UNPAID,
     )
     def record_payment(
         self, request: HttpRequest, invoice: Invoice, *, amount: Decimal, reference: str, received_at: datetime
@@ -236,7 +226,7 @@ class InvoiceDesk(Desk):
         explain=gettext_lazy(
             "The invoice is taken back at Stripe first, then here. Its usage is billed anew by the next run."
         ),
-        shown=lambda invoice: invoice.status in {Status.DRAFT, *UNPAID} and not invoice.paid_minor,
+        shown=lambda invoice: invoice.status in {Status.DRAFT, *Invoice.UNPAID} and not invoice.paid_minor,
         danger=True,
     )
     def void(self, request: HttpRequest, invoice: Invoice, *, note: str) -> str:
@@ -250,16 +240,16 @@ class InvoiceDesk(Desk):
         return [path("export/<slug:shape>/", view, name="billing_invoice_export"), *super().get_urls()]
 
     @admin.action(description=gettext_lazy("Export the chosen ones as CSV"), permissions=["view"])
-    def export_csv(self, request: HttpRequest, queryset: QuerySet) -> HttpResponse:
+    def export_csv(self, request: HttpRequest, queryset: QuerySet) -> HttpResponseBase:
         return self._export(request, queryset, "csv")
 
     @admin.action(description=gettext_lazy("Export the chosen ones as XLSX"), permissions=["view"])
-    def export_xlsx(self, request: HttpRequest, queryset: QuerySet) -> HttpResponse:
+    def export_xlsx(self, request: HttpRequest, queryset: QuerySet) -> HttpResponseBase:
         return self._export(request, queryset, "xlsx")
 
-    def export_filtered(self, request: HttpRequest, shape: str) -> HttpResponse:
+    def export_filtered(self, request: HttpRequest, shape: str) -> HttpResponseBase:
         """Every invoice of the list as it is filtered, on all of its pages."""
-        if shape not in {"csv", "xlsx"}:
+        if shape not in SHAPES:
             raise Http404
         if not self.has_view_permission(request):
             raise PermissionDenied
@@ -269,19 +259,12 @@ class InvoiceDesk(Desk):
             return HttpResponseBadRequest(_("This filter is not known."))
         return self._export(request, filtered, shape)
 
-    def _export(self, request: HttpRequest, queryset: QuerySet, shape: str) -> HttpResponse:
+    def _export(self, request: HttpRequest, queryset: QuerySet, shape: str) -> HttpResponseBase:
         # The list's ordering and joins are of no use to the export, and its filters may have doubled rows.
         chosen = Invoice.objects.filter(pk__in=queryset.order_by().values("pk"))
         self._log_export(request, shape, chosen.count())
-        name = f"invoices-{timezone.localtime(clock.now()):%Y%m%d-%H%M%S}.{shape}"
-        if shape == "csv":
-            answer: Any = StreamingHttpResponse(invoice_lines_csv(chosen), content_type="text/csv; charset=utf-8")
-            answer.headers["Content-Disposition"] = content_disposition_header(True, name)
-            return answer
-        file = tempfile.TemporaryFile()  # noqa: SIM115 - the response closes it when it was sent
-        invoice_lines_xlsx(chosen, file)
-        file.seek(0)
-        return FileResponse(file, as_attachment=True, filename=name, content_type=SPREADSHEET)
+        name = f"invoices-{timezone.localtime(clock.now()):%Y%m%d-%H%M%S}"
+        return invoice_lines_download(chosen, shape=shape, name=name)
 
     def _log_export(self, request: HttpRequest, shape: str, count: int) -> None:
         """An export is no change of one row, so the log names the list, its filter and how much was taken."""

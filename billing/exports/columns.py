@@ -24,7 +24,6 @@ from orders.pricing import SECONDS_PER_HOUR
 
 # text: may hold anything a person typed. id: text that a spreadsheet must not take for a number.
 # instant: local time as text. count, quantity, rate, percent, money: numbers.
-KINDS = {"text", "id", "instant", "count", "quantity", "rate", "percent", "money"}
 NUMBERS = frozenset({"count", "quantity", "rate", "percent", "money"})
 
 

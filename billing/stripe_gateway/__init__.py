@@ -3,10 +3,8 @@
 Nothing here touches the database and nothing here may be called inside a transaction. Every write carries an
 idempotency key that is a pure function of facts, so repeating a call within 24 hours is the same call. After that the
 key means nothing any more: `push_invoice` looks up and adopts what exists (`look_up=True`), and so must any caller of
-the single steps whose first attempt is older than `KEY_TRUSTED_FOR`.
+the single steps whose first attempt is older than that.
 """
-
-from datetime import timedelta
 
 from .client import hurried
 from .customers import ensure_customer, ensure_tax_rate
@@ -40,11 +38,7 @@ from .invoices import (
 from .push import MAX_LINES, push_invoice
 from .webhooks import construct_event
 
-# Stripe keeps keys for at least 24 hours; the margin covers a slow queue.
-KEY_TRUSTED_FOR = timedelta(hours=20)
-
 __all__ = [
-    "KEY_TRUSTED_FOR",
     "MAX_LINES",
     "Adopted",
     "Ambiguous",
