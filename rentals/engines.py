@@ -14,15 +14,14 @@ from catalog.models import Pool
 from marketplace.lib import env
 from rentals import drivers
 from rentals.drivers.base import (
-    AuthError,
     Connection,
     Destroyed,
     Driver,
-    DriverError,
     Health,
     Secret,
     resolve_credential,
 )
+from rentals.drivers.errors import AuthError, DriverError
 
 # Written into Pool.paused_reason by the platform itself, and taken away by it when the engine lets us in again.
 CREDENTIALS_REFUSED = "engine_credentials"

@@ -17,7 +17,8 @@ from django.db import transaction
 from catalog.models import Pool
 from rentals import engines, metering, rules
 from rentals.actions import locked, move_rental
-from rentals.drivers.base import Driver, DriverError, MemberState, Observed, PowerVerb
+from rentals.drivers.base import Driver, MemberState, Observed, PowerVerb
+from rentals.drivers.errors import DriverError
 from rentals.models import Orphan, Rental
 
 logger = logging.getLogger(__name__)

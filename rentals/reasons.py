@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
+from rentals.drivers import errors
+from rentals.drivers.base import FAULT_MESSAGES
+
 Text = str | Promise
 
 
@@ -17,30 +20,16 @@ class Reason:
     money: Text = ""
 
 
-# Driver errors and probe faults share these codes; see rentals.drivers.base.
+# Drivers say in their own words what went wrong; the rest is what the reconciler found by itself.
 WHAT: dict[str, Text] = {
-    "engine_unavailable": _("The data centre does not answer right now. We keep trying; nothing is lost."),
-    "unknown_outcome": _("We are checking whether the last step arrived at the data centre."),
-    "no_capacity": _("The data centre has no room for this machine at the moment."),
-    "quota_exceeded": _("The quota of this pool is used up."),
-    "invalid_spec": _("The data centre refused this configuration. Our staff has been told."),
-    "image_unavailable": _("The image could not be loaded. Please choose another image."),
-    "engine_credentials": _("The data centre is being maintained. We keep trying; nothing is lost."),
-    "pool_paused": _("The data centre is being maintained. We keep trying; nothing is lost."),
-    "node_lost": _("The server that carries this machine stopped reporting."),
-    "unsupported": _("This machine does not support the action."),
-    "ambiguous": _("Something at the data centre does not match our records. Our staff has been told."),
+    **{error.code: error.message for error in errors.ALL},
+    **{fault.value: message for fault, message in FAULT_MESSAGES.items()},
+    "pool_paused": errors.AuthError.message,
     "internal": _("Something went wrong on our side. Our staff has been told."),
     "deadline": _("The machine did not become ready in time."),
     "boot_failed": _("The machine did not start."),
     "vanished": _("The data centre no longer has this machine."),
     "restarting": _("The machine was found switched off and is being started again."),
-    "not_running": _("The machine is not running yet."),
-    "unreachable": _("The machine does not answer over SSH yet."),
-    "host_key_changed": _("The machine shows another host key than before."),
-    "login_refused": _("The machine refused our login."),
-    "cards_unreadable": _("The machine did not list its cards."),
-    "cards_differ": _("The cards inside the machine are not the ones of this rental."),
 }
 UNKNOWN = _("We do not know yet why. Our staff has been told.")
 

@@ -17,7 +17,7 @@ from django.db.models import Q, QuerySet
 
 from rentals import engines, outcomes, rules, steps
 from rentals.actions import move_rental
-from rentals.drivers.base import DriverError
+from rentals.drivers.errors import DriverError
 from rentals.engines import Call, Recorder
 from rentals.faults import checkpoint
 from rentals.models import Rental

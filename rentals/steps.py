@@ -14,22 +14,24 @@ from django.conf import settings
 from rentals import rules
 from rentals.drivers.base import (
     Accelerator,
-    Ambiguous,
-    AuthError,
     Destroyed,
     Driver,
-    DriverError,
     Fault,
-    ImageError,
     ImageSpec,
-    InvalidSpec,
     MemberSpec,
     MemberState,
-    NodeLost,
     Observed,
     PowerVerb,
-    Quota,
     Spec,
+)
+from rentals.drivers.errors import (
+    Ambiguous,
+    AuthError,
+    DriverError,
+    ImageError,
+    InvalidSpec,
+    NodeLost,
+    Quota,
     Transient,
     Unsupported,
 )

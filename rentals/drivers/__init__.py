@@ -2,8 +2,9 @@
 
 from django.conf import settings
 
-from rentals.drivers.base import Connection, Driver, Unsupported
+from rentals.drivers.base import Connection, Driver
 from rentals.drivers.demo import DemoDriver
+from rentals.drivers.errors import Unsupported
 
 _KINDS: dict[str, type[DemoDriver]] = {"demo": DemoDriver}
 

@@ -16,30 +16,32 @@ import httpx
 
 from rentals.drivers import probe as ssh_probe
 from rentals.drivers.base import (
-    Ambiguous,
-    AuthError,
     Cap,
     Capacity,
     Connection,
     Destroyed,
-    DriverError,
     Endpoint,
     Health,
-    ImageError,
-    InvalidSpec,
     MemberSpec,
     MemberState,
-    NoCapacity,
-    NodeLost,
     Observed,
     ObservedMember,
     PowerVerb,
-    Quota,
     Spec,
+    machine_name,
+)
+from rentals.drivers.errors import (
+    Ambiguous,
+    AuthError,
+    DriverError,
+    ImageError,
+    InvalidSpec,
+    NoCapacity,
+    NodeLost,
+    Quota,
     Transient,
     UnknownOutcome,
     Unsupported,
-    machine_name,
 )
 
 log = logging.getLogger(__name__)

@@ -9,17 +9,15 @@ import pytest
 from django.utils import translation
 
 from rentals import drivers
-from rentals.drivers import base
+from rentals.drivers import errors
 from rentals.drivers.base import (
-    AuthError,
     Connection,
-    InvalidSpec,
     MemberSpec,
     Secret,
-    Unsupported,
     machine_name,
     resolve_credential,
 )
+from rentals.drivers.errors import AuthError, InvalidSpec, Unsupported
 from tests.engines.bench import Bench
 
 RENTAL = UUID("0123456789abcdef0123456789abcdef")
@@ -91,10 +89,10 @@ def test_an_unknown_kind_is_refused(settings):
 
 
 def test_every_error_has_its_own_code_and_words_for_the_customer():
-    errors = base.DriverError.__subclasses__()
     with translation.override("en"):
-        for error in errors:
+        for error in errors.ALL:
             assert str(error.message)
             assert str(error("raw 500 traceback").message) == str(error.message)
 
-    assert len({error.code for error in errors}) == len(errors) == 10
+    assert set(errors.ALL) == set(errors.DriverError.__subclasses__())
+    assert len({error.code for error in errors.ALL}) == len(errors.ALL) == 10

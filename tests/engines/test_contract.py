@@ -8,17 +8,19 @@ import asyncssh
 import pytest
 
 from rentals.drivers.base import (
-    Ambiguous,
-    AuthError,
     Destroyed,
     Fault,
-    ImageError,
-    InvalidSpec,
     MemberSpec,
     MemberState,
+    PowerVerb,
+)
+from rentals.drivers.errors import (
+    Ambiguous,
+    AuthError,
+    ImageError,
+    InvalidSpec,
     NoCapacity,
     NodeLost,
-    PowerVerb,
     Transient,
     UnknownOutcome,
     Unsupported,
