@@ -217,7 +217,8 @@ def test_without_scripts_a_customer_browses_orders_and_pays(chromium, stack, cus
     # The page without scripts looks again by itself until the invoice stands.
     page.locator("#pay").click()
     page.wait_for_url(f"{stack.env['STRIPE_API_BASE']}/**")
-    page.locator("form[action$=pay] button.main").click()
+    page.get_by_role("button", name="支付 ¥1,010.00").click()
 
-    assert page.locator(".state.paid").is_visible()
+    page.locator(".state.paid").wait_for()
+    assert page.locator(".state.paid").inner_text() == "已支付"
     context.close()
