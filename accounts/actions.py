@@ -55,6 +55,8 @@ def add_ssh_key(*, organization: Organization, name: str, text: str, actor: User
     """Store one public key. Raises KeyRefused when it is not acceptable, already there, or its name is taken."""
     parsed = parse_public_key(text)
     name = name.strip() or parsed.comment[:60] or parsed.fingerprint[-12:]
+    if not name.isprintable():
+        raise KeyRefused("unprintable_name", _("The name contains characters that cannot be printed."))
     try:
         with transaction.atomic():
             return SshKey.objects.create(

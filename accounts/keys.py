@@ -26,6 +26,11 @@ LONGEST_KEY = 8192
 class KeyRefused(Refusal):
     """This text is not a public key we accept."""
 
+    @property
+    def about_name(self) -> bool:
+        """Whether it is the key's name that was refused, and not the key."""
+        return self.code in {"name_taken", "unprintable_name"}
+
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:

@@ -25,6 +25,8 @@ class KeysView(OrganizationRequired, View):
         if not can(self.membership, "keys"):
             return self.handle_no_permission()
         form = SshKeyForm(request.POST)
+        if self.switched:
+            return self._page(form, status=409)
         if form.is_valid() and self._added(form):
             messages.success(request, _("Key added."))
             return redirect("accounts:keys")
@@ -41,13 +43,13 @@ class KeysView(OrganizationRequired, View):
                 at=clock.now(),
             )
         except KeyRefused as refusal:
-            form.add_error("name" if refusal.code == "name_taken" else "public_key", refusal.message)
+            form.add_error("name" if refusal.about_name else "public_key", refusal.message)
             return False
         return True
 
     def _page(self, form: SshKeyForm, status: int = 200) -> HttpResponse:
         keys = self.organization.ssh_keys.select_related("created_by").order_by("name")
-        context = {"form": form, "keys": keys, "may_edit": can(self.membership, "keys")}
+        context = {"form": form, "keys": keys, "may_edit": can(self.membership, "keys"), "switched": self.switched}
         return render(self.request, "accounts/keys.html", context, status=status)
 
 

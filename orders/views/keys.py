@@ -29,4 +29,4 @@ def chosen_keys(form: KeysForm, request: HttpRequest, organization: Organization
 
 def refuse_key(form: KeysForm, refusal: KeyRefused) -> None:
     """Put the refusal beside the field it is about."""
-    form.add_error("new_key_name" if refusal.code == "name_taken" else "new_key", refusal.message)
+    form.add_error("new_key_name" if refusal.about_name else "new_key", refusal.message)

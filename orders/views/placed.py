@@ -57,6 +57,7 @@ class OrderView(OrganizationRequired, View):
             "payable": order.status == Order.Status.AWAITING_PAYMENT and (invoice is None or invoice.status in UNPAID),
             "waiting": self._waits(order, invoice),
             "may_order": can(self.membership, "order"),
+            "may_see_bills": can(self.membership, "bills"),
             # Who ordered may also pay for it: the page of the invoice is where money is managed.
             "may_pay": can(self.membership, "pay") or can(self.membership, "order"),
         }

@@ -45,6 +45,8 @@ class NewOrderView(OrganizationRequired, View):
             return self._priced(form) if request.headers.get("HX-Request") else self._page(form)
         if not can(self.membership, "order"):
             raise PermissionDenied
+        if self.switched:
+            return self._page(form, status=409)
         if not form.is_valid():
             return self._page(form, status=422)
         if not form.was_seen:
@@ -135,6 +137,7 @@ class NewOrderView(OrganizationRequired, View):
         context = {
             **self._panel(form),
             **more,
+            "switched": self.switched,
             "may_order": can(self.membership, "order"),
             "email_verified": email_is_verified(self.request.user),
             "alternatives": queries.alternatives(self.offer) if isinstance(refusal, actions.SoldOut) else [],
