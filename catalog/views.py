@@ -25,6 +25,8 @@ from marketplace.lib import clock, kept, visitor
 
 # More than a page ever shows; a longer list of ids is cut.
 MOST_COUNTS = 100
+# Digits that always fit the database's bigint.
+LONGEST_ID = 18
 
 
 @require_safe
@@ -47,12 +49,11 @@ def offer_list(request: HttpRequest) -> HttpResponse:
 @require_safe
 def offer_counts(request: HttpRequest) -> HttpResponse:
     """The free counts of the asked offers, as fragments that HTMX puts in their places."""
-    try:
-        ids = [int(part) for part in request.GET.get("offers", "").split(",") if part][:MOST_COUNTS]
-    except ValueError:
+    asked = [part for part in request.GET.get("offers", "").split(",") if part][:MOST_COUNTS]
+    if not all(part.isascii() and part.isdigit() and len(part) <= LONGEST_ID for part in asked):
         return HttpResponseBadRequest(_("Unknown offer."), content_type="text/plain; charset=utf-8")
     language = get_language() or ""
-    counts = queries.stock(ids)
+    counts = queries.stock([int(part) for part in asked])
     return HttpResponse(
         "".join(presentation.free_count(offer, stock, language, swap=True) for offer, stock in counts.items())
     )

@@ -12,7 +12,7 @@ urlpatterns = [
     path("console/orders/", OrderListView.as_view(), name="list"),
     path("console/orders/<uuid:key>/", OrderView.as_view(), name="detail"),
     path("console/orders/<uuid:key>/cancel/", CancelOrderView.as_view(), name="cancel"),
-    path("quotes/<str:token>/", QuoteView.as_view(), name="quote"),
-    path("quotes/<str:token>/accept/", AcceptQuoteView.as_view(), name="accept_quote"),
-    path("quotes/<str:token>/decline/", DeclineQuoteView.as_view(), name="decline_quote"),
+    path("quotes/<slug:token>/", QuoteView.as_view(), name="quote"),
+    path("quotes/<slug:token>/accept/", AcceptQuoteView.as_view(), name="accept_quote"),
+    path("quotes/<slug:token>/decline/", DeclineQuoteView.as_view(), name="decline_quote"),
 ]
