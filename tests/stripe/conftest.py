@@ -8,8 +8,6 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 import stripe
 
-from marketplace.local.stripe_sandbox import SandboxServer
-
 KEY, SECRET = "sk_test_tests", "whsec_tests"
 
 
@@ -60,9 +58,15 @@ def receiver():
     thread.join()
 
 
+def sandbox_server(**options):
+    from marketplace.local.stripe_sandbox import SandboxServer  # noqa: PLC0415 - refuses to load before DEBUG is set
+
+    return SandboxServer(api_key=KEY, webhook_secret=SECRET, validate=True, **options)
+
+
 @pytest.fixture
 def sandbox():
-    with SandboxServer(api_key=KEY, webhook_secret=SECRET, validate=True) as server:
+    with sandbox_server() as server:
         yield server
         assert server.take_violations() == []
 
@@ -70,9 +74,7 @@ def sandbox():
 @pytest.fixture
 def notifying(receiver):
     """A sandbox that holds its webhooks until the test flushes them."""
-    with SandboxServer(
-        api_key=KEY, webhook_secret=SECRET, validate=True, webhook_url=receiver.url, first_pause=0.01
-    ) as server:
+    with sandbox_server(webhook_url=receiver.url, first_pause=0.01) as server:
         server.faults.configure({"hold": True})
         yield server
         assert server.take_violations() == []
