@@ -191,6 +191,9 @@ ADMIN_CONTENT_SECURITY_POLICY = {
     "style-src": [SELF, "'unsafe-inline'"],
 }
 
+# What Django's own error page hides while DEBUG is on, beside what it knows of itself.
+DEFAULT_EXCEPTION_REPORTER_FILTER = "marketplace.lib.debugging.HidesAddresses"
+
 # --- the provider's desk ----------------------------------------------------------------------------------------------
 UNFOLD = {
     "SITE_TITLE": "marketplace.desk.navigation.site_title",
