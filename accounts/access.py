@@ -32,6 +32,6 @@ class OrganizationRequired(AccessMixin):
 
     @property
     def switched(self) -> bool:
-        """Whether this form was opened while the person worked in another organization, as another tab may have done."""
+        """Whether the form was opened while the person worked in another organization: a tab may have switched."""
         opened_in = self.request.POST.get("acting_for", "")
         return bool(opened_in) and opened_in != str(self.organization.key)

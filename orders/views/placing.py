@@ -45,10 +45,8 @@ class NewOrderView(OrganizationRequired, View):
             return self._priced(form) if request.headers.get("HX-Request") else self._page(form)
         if not can(self.membership, "order"):
             raise PermissionDenied
-        if self.switched:
-            return self._page(form, status=409)
-        if not form.is_valid():
-            return self._page(form, status=422)
+        if self.switched or not form.is_valid():
+            return self._page(form, status=409 if self.switched else 422)
         if not form.was_seen:
             return self._page(form, unseen=True)
         try:
