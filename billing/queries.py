@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import F, Q, QuerySet
 
 from accounts.models import CreditLine, Organization
 from billing.models import Invoice
 from marketplace.lib.money import exponent
+from orders.models import Order
 
 
 def invoices_of(organization: Organization) -> QuerySet[Invoice]:
@@ -102,4 +103,13 @@ def standing_of(organization: Organization, *, at: datetime) -> Standing:
         unbilled_minor=max(unbilled_minor(organization=organization, at=at), 0),
         committed_minor=line.committed_minor,
         frozen=line.standing != CreditLine.Standing.GOOD,
+    )
+
+
+def with_astray_money() -> QuerySet[Invoice]:
+    """Invoices with money that nothing answers for: void, paid too much, or their order's cards were gone."""
+    return Invoice.objects.filter(
+        Q(status=Invoice.Status.VOID, paid_minor__gt=0)
+        | Q(status=Invoice.Status.PAID, paid_minor__gt=F("total_minor"))
+        | Q(status=Invoice.Status.PAID, order__status=Order.Status.CANCELLED)
     )

@@ -23,6 +23,7 @@ from marketplace.lib import clock
 from marketplace.lib.money import format_minor
 from orders import actions as verbs
 from orders.models import Order, OrderEvent, OrderLine, Quote, QuoteEvent, QuoteLine, Term
+from orders.queries import standing_still
 from rentals.models import Rental
 
 QUOTE_STATES = {
@@ -295,6 +296,19 @@ class OrderLineRows(Rows):
         return f"{line.offer.title} · {line.offer.region.name}"
 
 
+class StandingFilter(admin.SimpleListFilter):
+    """Orders that the sweeps should have moved on."""
+
+    title = gettext_lazy("progress")
+    parameter_name = "progress"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("none", str(gettext_lazy("stands still")))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
+        return queryset.filter(pk__in=standing_still(clock.now())) if self.value() == "none" else queryset
+
+
 @admin.register(Order)
 class OrderDesk(Desk):
     """Orders as they were agreed: nothing in them changes but their state, and that by an action."""
@@ -310,7 +324,7 @@ class OrderDesk(Desk):
     )
     inlines = (OrderLineRows, OrderEventRows)
     list_display = ("number", "customer", "state", "total", "placed", "expires", "placed_by")
-    list_filter = ("status", "currency", "lines__term", "placed_at")
+    list_filter = ("status", StandingFilter, "currency", "lines__term", "placed_at")
     search_fields = ("=pk", "=key", "organization__name", "placed_by__email", "lines__offer__slug")
     date_hierarchy = "placed_at"
     ordering = ("-placed_at", "-pk")

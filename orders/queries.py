@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from itertools import islice
 from typing import Any, NamedTuple
@@ -17,6 +17,9 @@ from catalog.models import GpuModel, Image, Offer, Pool, Region
 from catalog.queries import stock
 from marketplace.lib import prepared
 from orders.models import Order, OrderLine, Quote, QuoteLine
+
+# Every sweep that moves an order comes round within a minute; later than this somebody should look.
+SWEPT_WITHIN = timedelta(minutes=10)
 
 SELLABLE_KINDS = frozenset({Offer.Kind.GPU, Offer.Kind.SERVER})
 
@@ -186,3 +189,9 @@ def sent_quotes() -> QuerySet[Quote]:
         .select_related("organization", "salesperson", "order")
         .prefetch_related(Prefetch("lines", lines))
     )
+
+
+def standing_still(at: datetime) -> QuerySet[Order]:
+    """Orders that the sweeps should have moved on by `at`: neither settled after their hold nor given machines."""
+    swept = (Order.Status.EXPIRING, Order.Status.CONFIRMED)
+    return Order.objects.filter(status__in=swept, events__status=F("status"), events__at__lt=at - SWEPT_WITHIN)

@@ -24,6 +24,7 @@ from billing import actions as verbs
 from billing import stripe_gateway
 from billing.exports import SHAPES, invoice_lines_download
 from billing.models import Invoice, InvoiceEvent, InvoiceLine, Payment
+from billing.queries import with_astray_money
 from marketplace.desk import inputs, show
 from marketplace.desk.base import Desk, Rows, bulk, button
 from marketplace.lib import clock
@@ -114,6 +115,19 @@ class StillNotPushed(Refusal):
         super().__init__(message=_("Stripe has not taken %(invoice)s: %(error)s") % facts)
 
 
+class MoneyFilter(admin.SimpleListFilter):
+    """Invoices whose money waits for a person."""
+
+    title = gettext_lazy("money")
+    parameter_name = "money"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("astray", str(gettext_lazy("to be returned or assigned")))]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet) -> QuerySet:
+        return queryset.filter(pk__in=with_astray_money()) if self.value() == "astray" else queryset
+
+
 @admin.register(Invoice)
 class InvoiceDesk(Desk):
     """Invoices. Once issued only their state moves, and that by actions; nothing is ever deleted."""
@@ -134,7 +148,8 @@ class InvoiceDesk(Desk):
     inlines = (LineRows, PaymentRows, EventRows)
     list_display = ("name", "customer", "kind", "state", "total", "left", "issued", "due", "trouble")
     list_filter = (
-        "status", "kind", "collection", "currency", ("push_error", admin.EmptyFieldListFilter), "issued_at",
+        "status", MoneyFilter, "kind", "collection", "currency", ("push_error", admin.EmptyFieldListFilter),
+        "issued_at",
     )  # fmt: skip
     search_fields = ("number", "=key", "organization__name", "=stripe_invoice_id", "payments__reference")
     date_hierarchy = "issued_at"

@@ -11,12 +11,14 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from billing.models import Invoice, StripeEvent
+from billing.queries import with_astray_money
 from catalog.models import Host, Pool
 from marketplace.desk import show
 from marketplace.desk.navigation import may_see
 from marketplace.lib import clock
 from marketplace.lib.money import format_minor
 from orders.models import Order, Quote
+from orders.queries import standing_still
 from rentals.models import Rental
 from rentals.reasons import WHAT
 
@@ -45,7 +47,7 @@ def overview(request: HttpRequest, context: Context) -> Context:
         figures += _rentals()
         context["waiting"] = _waiting()
     if may_see(request, "orders.order"):
-        figures.append(_orders())
+        figures += _orders()
     if may_see(request, "orders.quote"):
         figures.append(_quotes())
     if may_see(request, "billing.invoice"):
@@ -124,10 +126,12 @@ def _pools() -> list[dict[str, Any]]:
     ]
 
 
-def _orders() -> Figure:
+def _orders() -> Iterator[Figure]:
     waiting = Order.Status.AWAITING_PAYMENT
     count = Order.objects.filter(status=waiting).count()
-    return Figure(_("Orders awaiting payment"), str(count), _list("orders_order", status__exact=waiting))
+    yield Figure(_("Orders awaiting payment"), str(count), _list("orders_order", status__exact=waiting))
+    still = standing_still(clock.now()).count()
+    yield Figure(_("Orders that stand still"), str(still), _list("orders_order", progress="none"), alarm=bool(still))
 
 
 def _quotes() -> Figure:
@@ -157,6 +161,10 @@ def _invoices() -> Iterator[Figure]:
     yield Figure(_("Unpaid invoices"), str(count), _list("billing_invoice", **unpaid), left)
     yield Figure(_("Overdue"), str(overdue), late, alarm=bool(overdue))
     yield Figure(_("Push errors"), str(errors), failed, alarm=bool(errors))
+    astray = with_astray_money().count()
+    yield Figure(
+        _("Money to return or assign"), str(astray), _list("billing_invoice", money="astray"), alarm=bool(astray)
+    )
 
 
 def _stripe_events() -> Figure:

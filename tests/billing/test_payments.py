@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from billing import actions, stripe_gateway
+from billing import actions, queries, stripe_gateway
 from billing.models import BilledWindow, Invoice, Payment
 from orders import actions as orders_actions
 from tests import factories
@@ -82,6 +82,7 @@ def test_paying_too_much_or_twice_is_kept_and_flagged(usage, caplog):
     notes = [event.note for event in usage.events.all() if event.note.startswith("attention")]
     assert notes == ["attention: overpaid by ¥2.00", "attention: ¥10.00 (b) came for an invoice that is paid"]
     assert caplog.text.count("ERROR") == 2
+    assert list(queries.with_astray_money()) == [usage]
 
 
 def test_paying_an_order_confirms_it(prepaid):
@@ -101,6 +102,7 @@ def test_money_for_an_order_whose_cards_are_gone_is_kept_and_flagged(prepaid, ca
     prepaid.order.refresh_from_db()
     assert (prepaid.status, prepaid.order.status, Payment.objects.count()) == ("paid", "cancelled", 1)
     assert "the cards are gone" in caplog.text
+    assert list(queries.with_astray_money()) == [prepaid]
 
 
 # --- voiding ------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from accounts.staff import STAFF_GROUPS
+from billing import actions as billing
 from billing.models import Invoice
 from tests import factories
 from tests.desk import world
@@ -176,6 +177,17 @@ def test_the_overview_counts(boss):
     world.rental(status="needs_operator", reason="no_capacity")
     world.rental(status="creating", reason="no_capacity")
     Invoice.objects.filter(pk=Invoice.objects.filter(status="issued").first().pk).update(push_error="refused")
+    late = world.invoice()
+    Invoice.objects.filter(pk=late.pk).update(status="void")
+    late.refresh_from_db()
+    billing.record_payment(
+        invoice=late,
+        method="bank_transfer",
+        reference="late",
+        amount_minor=100,
+        currency="CNY",
+        received_at=factories.NOON,
+    )
 
     context = boss.get("/admin/").context
 
@@ -183,11 +195,13 @@ def test_the_overview_counts(boss):
         ("Running rentals", "2", "2 cards"),
         ("Rentals on their way", "1", ""),
         ("Waiting for a person", "1", ""),
-        ("Orders awaiting payment", "2", ""),
+        ("Orders awaiting payment", "3", ""),
+        ("Orders that stand still", "4", ""),
         ("Open quotes", "2", ""),
         ("Unpaid invoices", "2", "¥2,560.00"),
         ("Overdue", "2", ""),
         ("Push errors", "1", ""),
+        ("Money to return or assign", "1", ""),
         ("Stripe events not applied", "4", "2 failing"),
     ]
     for figure in context["figures"]:

@@ -11,6 +11,7 @@ from billing.models import BilledWindow, Invoice, Payment
 from catalog.models import Host
 from orders import actions as orders_actions
 from orders.models import Order
+from orders.queries import standing_still
 from rentals import actions as rentals_actions
 from tests import factories
 from tests.billing.builders import DECEMBER, HOUR, NOVEMBER, rental, used
@@ -128,7 +129,9 @@ def test_half_the_money_keeps_the_cards_until_a_person_decides(sandbox):  # noqa
     actions.record_payment(invoice=invoice, reference="a", amount_minor=100, **money)
     sweeps(NOVEMBER + HOUR)
     assert Order.objects.get().status == "expiring"
+    assert list(standing_still(NOVEMBER + HOUR + timedelta(minutes=11))) == [order]
 
     actions.record_payment(invoice=invoice, reference="b", amount_minor=invoice.total_minor - 100, **money)
 
     assert Order.objects.get().status == "confirmed"
+    assert not standing_still(NOVEMBER + timedelta(minutes=5)).exists()
