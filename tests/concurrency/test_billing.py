@@ -1,9 +1,6 @@
 """Every billing command at the same time from several workers: the same rows as once."""
 
-import threading
-
 import pytest
-from django.db import connection
 from django.test import Client
 from django.utils import timezone
 
@@ -14,31 +11,10 @@ from tests import factories
 from tests.billing.builders import DECEMBER, HOUR, NOVEMBER, order, rental, used
 from tests.billing.conftest import _no_waiting, sandbox  # noqa: F401 - fixtures
 from tests.billing.stripe_side import deliver, invoice_events, only_invoice, pay
+from tests.support.threads import at_once, times
 
 pytestmark = pytest.mark.django_db(transaction=True)
 WORKERS = 4
-
-
-def together(work, workers=WORKERS):
-    """Run `work(n)` in so many threads at once; raises the first error."""
-    start, errors = threading.Barrier(workers), []
-
-    def run(n):
-        try:
-            start.wait(10)
-            work(n)
-        except BaseException as error:
-            errors.append(error)
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=run, args=(n,)) for n in range(workers)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    if errors:
-        raise errors[0]
 
 
 def test_usage_is_invoiced_once(sandbox):  # noqa: F811
@@ -48,7 +24,7 @@ def test_usage_is_invoiced_once(sandbox):  # noqa: F811
         for machine in range(3):
             used(rental(of, offer=offer, name=f"m{machine}"), NOVEMBER, NOVEMBER + 4 * HOUR)
 
-    together(lambda _n: actions.draft_usage_invoices(at=DECEMBER))
+    at_once(*times(WORKERS, lambda _n: actions.draft_usage_invoices(at=DECEMBER)))
 
     assert Invoice.objects.count() == 6
     assert BilledWindow.objects.count() == 18
@@ -61,7 +37,7 @@ def test_the_whole_run_in_parallel_is_one_run(sandbox):  # noqa: F811
     type(machine).objects.filter(pk=machine.pk).update(meter="card_hour", metered_from=DECEMBER - 4 * HOUR)
     order(at=DECEMBER)
 
-    together(lambda _n: actions.run_billing(at=DECEMBER + HOUR / 6, now=timezone.now()))
+    at_once(*times(WORKERS, lambda _n: actions.run_billing(at=DECEMBER + HOUR / 6, now=timezone.now())))
     actions.run_billing(at=DECEMBER + HOUR / 6, now=timezone.now() + HOUR)
 
     assert sorted(Invoice.objects.values_list("kind", "status", "total_minor")) == [
@@ -75,7 +51,7 @@ def test_the_whole_run_in_parallel_is_one_run(sandbox):  # noqa: F811
 def test_an_order_is_invoiced_once():
     made = order()
 
-    together(lambda _n: actions.draft_order_invoice(order=made, at=NOVEMBER))
+    at_once(*times(WORKERS, lambda _n: actions.draft_order_invoice(order=made, at=NOVEMBER)))
 
     assert Invoice.objects.count() == 1
 
@@ -85,7 +61,7 @@ def test_two_pushes_at_once_even_past_the_lease_make_one_invoice(sandbox, caplog
     (invoice,) = actions.draft_usage_invoices(at=DECEMBER).invoices
 
     # Each worker believes that the lease of the one before has expired.
-    together(lambda n: actions.push(invoice_id=invoice.pk, at=DECEMBER + n * HOUR))
+    at_once(*times(WORKERS, lambda n: actions.push(invoice_id=invoice.pk, at=DECEMBER + n * HOUR)))
     actions.push(invoice_id=invoice.pk, at=DECEMBER + 24 * HOUR)
 
     invoice.refresh_from_db()
@@ -108,7 +84,7 @@ def test_one_payment_heard_of_many_ways_is_one_payment(sandbox, client):  # noqa
         else:
             actions.sweep_open_invoices(at=later)
 
-    together(hear)
+    at_once(*times(WORKERS, hear))
 
     invoice.refresh_from_db()
     invoice.order.refresh_from_db()
@@ -124,7 +100,7 @@ def test_one_event_delivered_by_many_hands_is_stored_once(sandbox):  # noqa: F81
     event = invoice_events(sandbox)[-1]
     answers = []
 
-    together(lambda _n: answers.append(deliver(Client(), event)))
+    at_once(*times(WORKERS, lambda _n: answers.append(deliver(Client(), event))))
 
     assert answers == [200] * WORKERS
     assert StripeEvent.objects.count() == 1
@@ -141,7 +117,7 @@ def test_settling_and_paying_race_to_one_end(sandbox):  # noqa: F811
         else:
             actions.settle_expiring(at=NOVEMBER + HOUR)
 
-    together(race)
+    at_once(*times(WORKERS, race))
     actions.settle_expiring(at=NOVEMBER + 2 * HOUR)
 
     invoice.refresh_from_db()

@@ -1,7 +1,6 @@
 """Buyers race for cards on real PostgreSQL: exact, whatever the order in which they come."""
 
 import random
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from threading import Barrier, Event
 from uuid import uuid4
@@ -14,26 +13,9 @@ from catalog import inventory
 from catalog.models import Allocation, Gpu, Host, Reservation
 from tests.catalog import builders
 from tests.catalog.builders import NOON
+from tests.support.threads import PATIENCE, at_once
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-# How long a test waits for its own threads before it calls that a failure.
-PATIENCE = 60
-
-
-def race(*buyers):
-    """Run every function in a thread of its own, all let go at once; their results in order."""
-    start = Barrier(len(buyers))
-
-    def run(buyer):
-        try:
-            start.wait(PATIENCE)
-            return buyer()
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(len(buyers)) as threads:
-        return [future.result(PATIENCE) for future in [threads.submit(run, buyer) for buyer in buyers]]
 
 
 def buy(pool, cards, units=1, hold=0.0):
@@ -78,7 +60,7 @@ def test_twenty_buyers_race_for_the_last_eight_cards_of_a_host(seed):
     sizes = [1] * 10 + [4] * 6 + [8] * 4
     random.Random(seed).shuffle(sizes)
 
-    results = race(*(buy(pool, size) for size in sizes))
+    results = at_once(*(buy(pool, size) for size in sizes))
 
     sold = cards_of(results)
     assert len(sold) == len(set(sold))
@@ -97,7 +79,7 @@ def test_sizes_share_many_hosts_and_nothing_that_would_fit_is_left(seed):
     sizes = [1] * 10 + [2] * 4 + [4] * 6 + [8] * 4
     random.Random(seed).shuffle(sizes)
 
-    results = race(*(buy(pool, size) for size in sizes))
+    results = at_once(*(buy(pool, size) for size in sizes))
 
     sold = cards_of(results)
     assert len(sold) == len(set(sold))
@@ -112,7 +94,7 @@ def test_exactly_as_many_as_fit_are_sold_while_buyers_keep_their_hosts_locked():
     for _ in range(2):
         builders.host(pool)
 
-    results = race(*(buy(pool, 2, hold=0.02) for _ in range(20)))
+    results = at_once(*(buy(pool, 2, hold=0.02) for _ in range(20)))
 
     assert [placed is not None for placed in results].count(True) == 8
     assert len(set(cards_of(results))) == 16
@@ -124,7 +106,7 @@ def test_several_units_are_all_or_none_when_hosts_are_contended():
     for _ in range(3):
         builders.host(pool)
 
-    results = race(*(buy(pool, 4, units=3, hold=0.01) for _ in range(8)))
+    results = at_once(*(buy(pool, 4, units=3, hold=0.01) for _ in range(8)))
 
     assert sorted(len(placed) for placed in results if placed) == [3, 3]
     assert sum(Host.objects.filter(pool=pool).values_list("cards_free", flat=True)) == 0
@@ -152,7 +134,7 @@ def test_a_buyer_waits_for_the_last_host_and_gets_it_when_the_other_order_fails(
         wait_until_somebody_waits()
         give_up.set()
 
-    _nobody, placed, _door = race(changes_its_mind, patient, opens_the_door)
+    _nobody, placed, _door = at_once(changes_its_mind, patient, opens_the_door)
 
     assert len(placed[0].serials) == 8
     check_truth(pool)
@@ -185,7 +167,7 @@ def test_a_buyer_who_waited_in_vain_is_told_that_cards_are_free_but_busy(monkeyp
         finally:
             done.set()
 
-    assert race(keeps_it, tries)[1] == "busy"
+    assert at_once(keeps_it, tries)[1] == "busy"
     assert Allocation.objects.count() == 0
 
 
@@ -216,7 +198,7 @@ def test_claims_and_releases_in_any_order_keep_the_counters_true():
 
         return worker
 
-    left = race(*(churn(seed) for seed in range(8)))
+    left = at_once(*(churn(seed) for seed in range(8)))
 
     check_truth(pool)
     with transaction.atomic():
@@ -236,7 +218,7 @@ def test_one_unit_released_by_many_at_once_is_freed_once():
         with transaction.atomic():
             return inventory.release([placed.holder], NOON + timedelta(hours=1))
 
-    assert sorted(race(*[leave] * 6)) == [0, 0, 0, 0, 0, 4]
+    assert sorted(at_once(*[leave] * 6)) == [0, 0, 0, 0, 0, 4]
     host.refresh_from_db()
     assert host.cards_free == 8
 
@@ -247,7 +229,7 @@ def test_what_is_reserved_survives_a_race_over_several_hosts():
         builders.host(pool, cards=2)
     Reservation.objects.create(pool=pool, cards=3, period=(NOON + timedelta(days=1), None), note="kept")
 
-    results = race(*(buy(pool, 1) for _ in range(12)))
+    results = at_once(*(buy(pool, 1) for _ in range(12)))
 
     assert len(cards_of(results)) == 5
     check_truth(pool)
@@ -277,7 +259,7 @@ def test_with_the_locks_off_the_race_hands_cards_out_twice_and_the_constraint_re
         except IntegrityError:
             return "refused by the database"
 
-    assert sorted(map(str, race(careless, careless))) == ["8", "refused by the database"]
+    assert sorted(map(str, at_once(careless, careless))) == ["8", "refused by the database"]
     check_truth(pool)
 
 

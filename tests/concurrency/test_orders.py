@@ -1,12 +1,9 @@
 """Two at once: one order from a double click, headroom never overdrawn, one answer to a quote."""
 
-from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from decimal import Decimal
-from threading import Barrier
 
 import pytest
-from django.db import connection
 
 from accounts.models import CreditLine
 from catalog.models import Allocation, Host
@@ -15,6 +12,7 @@ from orders.models import Order, Quote, Subscription
 from tests import factories
 from tests.factories import NOON
 from tests.orders.builders import shop as build_shop
+from tests.support.threads import outcomes
 
 pytestmark = pytest.mark.django_db(transaction=True)
 LATER = NOON + timedelta(hours=1)
@@ -31,30 +29,13 @@ def shop():
     return build_shop()
 
 
-def at_once(*calls):
-    """Run every call in a thread and a connection of its own, all starting together: results or exceptions."""
-    barrier = Barrier(len(calls))
-
-    def run(call):
-        try:
-            barrier.wait(timeout=10)
-            return call()
-        except Exception as error:
-            return error
-        finally:
-            connection.close()
-
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(run, calls))
-
-
 @pytest.mark.parametrize("term", ["hour", "month"])
 @pytest.mark.parametrize("quantity", [1, 4])  # four units are all there are: the second click finds nothing free
 @pytest.mark.parametrize("click", range(3))
 def test_a_double_click_makes_one_order(shop, term, quantity, click):
     wish = shop.wish(term=term, quantity=quantity)
 
-    results = at_once(*[lambda: actions.place_order(**wish)] * 4)
+    results = outcomes(*[lambda: actions.place_order(**wish)] * 4)
 
     order = Order.objects.get()
     assert [getattr(result, "pk", result) for result in results] == [order.pk] * 4
@@ -67,7 +48,7 @@ def test_a_double_click_that_needs_all_the_credit_makes_one_order(shop):
     CreditLine.objects.update(available_minor=12_000)
     wish = shop.wish()
 
-    results = at_once(*[lambda: actions.place_order(**wish)] * 4)
+    results = outcomes(*[lambda: actions.place_order(**wish)] * 4)
 
     assert [getattr(result, "pk", result) for result in results] == [Order.objects.get().pk] * 4
     assert shop.committed == 12_000
@@ -77,7 +58,7 @@ def test_parallel_orders_never_overdraw_the_headroom(shop):
     CreditLine.objects.update(available_minor=2 * 12_000 + 11_999)
     wishes = [shop.wish() for _buyer in range(4)]
 
-    results = at_once(*[lambda wish=wish: actions.place_order(**wish) for wish in wishes])
+    results = outcomes(*[lambda wish=wish: actions.place_order(**wish) for wish in wishes])
 
     refused = [result for result in results if isinstance(result, actions.NoHeadroom)]
     assert (len(refused), Order.objects.count(), shop.held, shop.committed) == (2, 2, 4, 24_000)
@@ -96,7 +77,7 @@ def test_many_organizations_race_for_the_last_cards(shop):
             )
         )
 
-    results = at_once(*[lambda wish=wish: actions.place_order(**wish) for wish in buyers])
+    results = outcomes(*[lambda wish=wish: actions.place_order(**wish) for wish in buyers])
 
     assert sorted(type(result).__name__ for result in results) == ["Order"] * 4 + ["SoldOut"] * 2
     assert (shop.held, Host.objects.get().cards_free) == (8, 0)
@@ -107,7 +88,7 @@ def test_many_organizations_race_for_the_last_cards(shop):
 def test_the_first_two_orders_freeze_the_organization_once(shop):
     wishes = [shop.wish(at=NOON), shop.wish(at=LATER)]
 
-    results = at_once(*[lambda wish=wish: actions.place_order(**wish) for wish in wishes])
+    results = outcomes(*[lambda wish=wish: actions.place_order(**wish) for wish in wishes])
 
     assert {type(result) for result in results} == {Order}
     shop.organization.refresh_from_db()
@@ -119,7 +100,7 @@ def test_payment_and_settlement_race_to_one_outcome(shop, race):
     order = shop.place(term="month")
     actions.begin_expiring(at=LATER)
 
-    paid, settled = at_once(
+    paid, settled = outcomes(
         lambda: actions.confirm(order_id=order.pk, at=LATER),
         lambda: actions.cancel_unpaid(order_id=order.pk, at=LATER),
     )
@@ -137,7 +118,7 @@ def test_payment_and_settlement_race_to_one_outcome(shop, race):
 def test_sweeps_in_parallel_mark_an_expired_order_once(shop):
     order = shop.place(term="month")
 
-    results = at_once(*[lambda: actions.begin_expiring(at=LATER)] * 3)
+    results = outcomes(*[lambda: actions.begin_expiring(at=LATER)] * 3)
 
     assert sorted(results) == [[], [], [order.pk]]
     assert order.events.filter(status="expiring").count() == 1
@@ -148,7 +129,7 @@ def test_ending_every_unit_at_once_ends_the_order_and_returns_all_headroom(shop)
     actions.mark_provisioning(order_id=order.pk, at=NOON)
     ids = list(Subscription.objects.values_list("pk", flat=True))
 
-    results = at_once(
+    results = outcomes(
         *[lambda pk=pk: actions.end_subscription(subscription_id=pk, at=LATER) for pk in ids for _twice in range(2)]
     )
 
@@ -172,7 +153,7 @@ def test_a_quote_accepted_twice_at_once_makes_one_order(shop):
     quote = sent_quote(shop)
     answer = {"quote_id": quote.pk, "project": shop.project, "ssh_keys": [shop.key], "actor": shop.owner, "at": NOON}
 
-    results = at_once(*[lambda: actions.accept_quote(**answer)] * 3)
+    results = outcomes(*[lambda: actions.accept_quote(**answer)] * 3)
 
     order = Order.objects.get()
     assert [getattr(result, "pk", result) for result in results] == [order.pk] * 3
@@ -183,7 +164,7 @@ def test_accepting_and_revising_at_once_have_one_winner(shop):
     quote = sent_quote(shop)
     answer = {"quote_id": quote.pk, "project": shop.project, "ssh_keys": [shop.key], "actor": shop.owner, "at": NOON}
 
-    accepted, revised = at_once(
+    accepted, revised = outcomes(
         lambda: actions.accept_quote(**answer),
         lambda: actions.revise_quote(quote_id=quote.pk, actor=shop.owner, at=NOON),
     )

@@ -1,48 +1,24 @@
 """Many workers and one database: nothing is made, moved or metered twice."""
 
-import threading
-from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from django.db import connection
 
 from orders.models import Order
 from rentals import actions, metering, reconcile
 from rentals.models import Rental, UsageWindow
 from tests.rentals.conftest import demo_engine, engine  # noqa: F401 - the same engine fixtures
 from tests.rentals.support import NOON, Shop, advance, windows
+from tests.support.threads import at_once, outcomes, times
 
 pytestmark = pytest.mark.django_db(transaction=True)
-
-
-def at_once(count: int, act: Callable[[int], object]) -> list[object]:
-    """What `count` threads, each with its own connection, got (or the exception they met) when let go together."""
-    gate = threading.Barrier(count)
-    results: list[object] = [None] * count
-
-    def run(number: int) -> None:
-        try:
-            gate.wait(10)
-            results[number] = act(number)
-        except Exception as error:
-            results[number] = error
-        finally:
-            connection.close()
-
-    threads = [threading.Thread(target=run, args=(number,)) for number in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    return results
 
 
 def test_orders_are_opened_once_by_many_workers():
     shop = Shop(cards=1, hosts=2)
     orders = [shop.order(quantity=2) for _order in range(3)]
 
-    opened = at_once(4, lambda _n: actions.open_rentals(at=NOON))
+    opened = at_once(*times(4, lambda _n: actions.open_rentals(at=NOON)))
 
     assert sorted(pk for part in opened for pk in part) == sorted(Rental.objects.values_list("pk", flat=True))
     assert {rental.key for rental in Rental.objects.all()} == {
@@ -54,7 +30,7 @@ def test_orders_are_opened_once_by_many_workers():
 def test_many_workers_on_one_rental_take_each_step_once(engine):  # noqa: F811
     rental = Shop().rental()
 
-    taken = at_once(4, lambda _n: reconcile.step(rental_id=rental.pk, at=NOON))
+    taken = at_once(*times(4, lambda _n: reconcile.step(rental_id=rental.pk, at=NOON)))
 
     assert sorted(one is None for one in taken) == [False, True, True, True]
     assert len(engine.machines()) == 1
@@ -68,7 +44,7 @@ def test_a_worker_whose_claim_expired_makes_no_second_machine(engine):  # noqa: 
     def late_and_later(number: int) -> object:
         return reconcile.step(rental_id=rental.pk, at=NOON + timedelta(seconds=31 * number))
 
-    at_once(2, late_and_later)
+    at_once(*times(2, late_and_later))
     engine.heal()
     advance(rental, to="running")
 
@@ -83,7 +59,7 @@ def test_units_that_arrive_together_make_their_order_active(engine):  # noqa: F8
         advance(rental, to="verifying") for rental in Rental.objects.filter(pk__in=actions.open_rentals(at=NOON))
     ]
 
-    at_once(2, lambda n: reconcile.step(rental_id=rentals[n].pk, at=rentals[n].next_step_at))
+    at_once(*times(2, lambda n: reconcile.step(rental_id=rentals[n].pk, at=rentals[n].next_step_at)))
     for rental in rentals:
         advance(rental, to="running")
 
@@ -97,7 +73,7 @@ def test_stop_and_terminate_at_once_bill_every_second_once(engine):  # noqa: F81
     start = rental.metered_from
     wishes = [actions.request_stop, actions.request_terminate, actions.request_stop, actions.request_terminate]
 
-    at_once(4, lambda n: wishes[n](rental_id=rental.pk, actor=None, at=start + timedelta(minutes=1)))
+    outcomes(*times(4, lambda n: wishes[n](rental_id=rental.pk, actor=None, at=start + timedelta(minutes=1))))
     advance(rental, to="gone")
 
     assert windows(rental) == [("card_hour", start, start + timedelta(minutes=1), 60)]
@@ -111,7 +87,7 @@ def test_parallel_starts_claim_cards_once(engine):  # noqa: F811
     advance(rental, to="stopped")
     at = rental.stopped_at + timedelta(minutes=1)
 
-    results = at_once(4, lambda _n: actions.request_start(rental_id=rental.pk, actor=None, at=at))
+    results = outcomes(*times(4, lambda _n: actions.request_start(rental_id=rental.pk, actor=None, at=at)))
 
     assert any(isinstance(one, Rental) for one in results)
     assert all(isinstance(one, Rental | actions.NotNow) for one in results)
@@ -125,7 +101,7 @@ def test_parallel_cuts_write_the_same_rows_as_one():
     Rental.objects.update(meter="card_hour", metered_from=NOON)
     later = NOON + timedelta(days=40)
 
-    written = at_once(4, lambda _n: metering.cut_windows(at=later))
+    written = at_once(*times(4, lambda _n: metering.cut_windows(at=later)))
 
     # 12:00 on the first day until midnight 40 days later.
     assert sum(written) == 12 * 40
@@ -148,7 +124,7 @@ def test_cuts_and_stops_at_once_lose_no_second(engine):  # noqa: F811
             actions.request_terminate(rental_id=one.pk, actor=None, at=stop_at) for one in rentals[number // 2 :: 2]
         ]
 
-    at_once(4, cut_or_terminate)
+    at_once(*times(4, cut_or_terminate))
 
     for rental in rentals:
         rows = windows(rental)
