@@ -52,3 +52,7 @@ def _configure_django() -> None:
     # running stack's.
     settings.STRIPE_API_BASE = "http://127.0.0.1:9"
     settings.DEMO_ENGINE_URL = "http://127.0.0.1:9"
+
+    from tests.support import emptying  # noqa: PLC0415
+
+    emptying.install()
