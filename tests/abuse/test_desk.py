@@ -52,6 +52,7 @@ def parameters(desk):
         yield from (f"{desk.date_hierarchy}__year", f"{desk.date_hierarchy}__month")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", sorted(admin.site._registry, key=lambda one: one._meta.label))
 def test_no_list_fails_for_what_its_address_says(boss, broken, model):
     desk = admin.site._registry[model]
