@@ -7,6 +7,7 @@ from django.contrib.auth.models import Group, Permission
 from django.db import IntegrityError, transaction
 from django.db.models import F
 from django.db.models.functions import Greatest, Least
+from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounts.keys import KeyRefused, parse_public_key
@@ -15,8 +16,6 @@ from accounts.staff import STAFF_GROUPS
 from marketplace.lib import prepared
 from marketplace.lib.money import Money, format_minor
 from marketplace.lib.refusals import Refusal
-
-DEFAULT_PROJECT_NAME = "default"
 
 
 class NoHeadroom(Refusal):
@@ -45,7 +44,7 @@ def open_organization(
     """A new organization with its owner, default project and a credit line at the starting limit of the settings."""
     organization = Organization.objects.create(name=name, currency=currency, zone=zone, created_at=at)
     Membership.objects.create(user=owner, organization=organization, role=Membership.Role.OWNER, joined_at=at)
-    Project.objects.create(organization=organization, name=DEFAULT_PROJECT_NAME, is_default=True)
+    Project.objects.create(organization=organization, name=gettext("Default project"), is_default=True)
     limit = settings.NEW_ORGANIZATION_CREDIT[currency]
     CreditLine.objects.create(organization=organization, limit_minor=limit, available_minor=limit, refreshed_at=at)
     return organization

@@ -195,7 +195,7 @@ def test_console_pages(language, console, organization, quote):
         reverse("accounts:remove_key", args=[key.key]),
     ]  # fmt: skip
     given = {key.name for key in organization.ssh_keys.all()} | {machine.name for machine in machines}
-    assert all_leaks(console, language, paths, names("谢谢", "default", *given)) == {}
+    assert all_leaks(console, language, paths, names("谢谢", "Default project", "默认项目", *given)) == {}
 
 
 def test_the_empty_console(language, console):
@@ -252,7 +252,7 @@ def test_the_desk(language, visitor):
         paths = [reverse(f"{base}_changelist")]
         paths += [reverse(f"{base}_change", args=[row.pk]) for row in model._default_manager.all()[:2]]
         paths += [reverse(f"{base}_history", args=[row.pk]) for row in model._default_manager.all()[:1]]
-        found |= all_leaks(visitor, language, paths, names(*written, "谢谢", "看过", "default"))
+        found |= all_leaks(visitor, language, paths, names(*written, "谢谢", "看过", "Default project", "默认项目"))
     found |= all_leaks(visitor, language, [reverse("admin:index")], names())
     assert found == {}
 
