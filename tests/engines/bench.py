@@ -1,7 +1,5 @@
 """What the contract needs from each engine beside its driver: a way to break it and to look behind it."""
 
-import time
-from collections.abc import Callable
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -21,18 +19,9 @@ from rentals.drivers.base import (
     Secret,
     Spec,
 )
+from tests.support.waiting import wait_for
 
 INSTALLATION = "tests"
-
-
-def wait_for(question: Callable[[], Any], seconds: float = 20.0) -> Any:
-    """The first true answer, asked again and again for a bounded time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if answer := question():
-            return answer
-        time.sleep(0.03)
-    raise AssertionError("did not happen in time")
 
 
 class Bench:

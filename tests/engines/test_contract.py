@@ -26,7 +26,8 @@ from rentals.drivers.errors import (
     Unsupported,
 )
 from tests.engines import logins
-from tests.engines.bench import CUSTOMER, INSTALLATION, STRANGER, public_line, wait_for
+from tests.engines.bench import CUSTOMER, INSTALLATION, STRANGER, public_line
+from tests.support.waiting import wait_for
 
 
 def test_ensure_returns_at_once_and_the_machine_comes_up(bench):

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from marketplace.local.demo_engine import DemoEngine
-from tests.engines.bench import wait_for
+from tests.support.waiting import wait_for
 
 
 def start(**settings):

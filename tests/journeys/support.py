@@ -1,16 +1,16 @@
 """What journeys share: buying through the form, asking the stack's database, waiting."""
 
 import re
-import time
-from collections.abc import Callable
-from typing import TypeVar
+from functools import partial
 
 import psycopg2
 
 from marketplace.local.browser import Browser
 from marketplace.local.stack import Stack
+from tests.support import waiting
 
-T = TypeVar("T")
+# A whole product takes longer than one process, and asking it costs more.
+wait_for = partial(waiting.wait_for, seconds=60, pause=0.2)
 
 
 def ask(stack: Stack, query: str, *arguments: object) -> list[tuple]:
@@ -36,13 +36,3 @@ def order_of(buyer: Browser) -> str:
     found = re.search(r"/console/orders/([0-9a-f-]{36})/", str(buyer.page.url))
     assert found
     return found[1]
-
-
-def wait_for(ask_for: Callable[[], T | None], *, seconds: float = 60) -> T:
-    """The first true answer. Fails the test when none comes in time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if found := ask_for():
-            return found
-        time.sleep(0.2)
-    raise AssertionError(f"nothing came within {seconds} s")

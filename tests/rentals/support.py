@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -166,16 +166,6 @@ def statuses(rental: Rental) -> list[str]:
 
 def calls(rental: Rental) -> list[tuple[str, str]]:
     return list(rental.events.filter(kind="call").values_list("what", "outcome"))
-
-
-def wait_for(question: Callable[[], Any], seconds: float = SECONDS) -> Any:
-    """The first true answer, asked again for a bounded time."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        if answer := question():
-            return answer
-        time.sleep(0.03)
-    raise AssertionError("did not happen in time")
 
 
 def after(moment: datetime, **delta: int) -> datetime:

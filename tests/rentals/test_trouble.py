@@ -14,6 +14,7 @@ from rentals.models import Orphan, Rental
 from rentals.steps import Decision
 from tests.rentals import support
 from tests.rentals.support import NOON, Shop, advance, calls, statuses, step, windows
+from tests.support.waiting import wait_for
 
 pytestmark = pytest.mark.django_db
 
@@ -290,7 +291,7 @@ def test_a_machine_that_was_switched_off_is_switched_on_again(shop, engine):
     step(rental)
     assert (rental.status, rental.reason) == ("running", "restarting")
 
-    support.wait_for(lambda: step(rental).reason == "")
+    wait_for(lambda: step(rental).reason == "")
 
     assert engine.machine()["state"] == "running"
 
@@ -393,7 +394,7 @@ def test_a_bug_is_a_reason_to_look_again_and_not_to_spin(shop, engine, monkeypat
 def test_a_stranger_is_reported_then_powered_off_and_never_deleted(shop, engine):
     rental = shop.running()
     name = engine.create_stranger()
-    support.wait_for(lambda: all(m["state"] == "running" for m in engine.machines()))
+    wait_for(lambda: all(m["state"] == "running" for m in engine.machines()))
 
     (orphan,) = orphans.compare_orphans(at=NOON)
     assert (orphan.names, orphan.quarantined_at) == (name, None)
@@ -471,7 +472,7 @@ def test_a_stopped_machine_that_is_found_again_is_stopped_whatever_it_did_meanwh
     advance(rental, to="stopped")
     lose(rental, at=rental.stopped_at + timedelta(minutes=30))
     engine.power(engine.machine()["name"], found)
-    support.wait_for(lambda: engine.machine()["state"] == {"stop": "stopped", "start": "running"}[found])
+    wait_for(lambda: engine.machine()["state"] == {"stop": "stopped", "start": "running"}[found])
 
     advance(rental, to="stopped")
 
@@ -502,7 +503,7 @@ def test_a_running_machine_that_is_found_switched_off_is_switched_on(shop, engin
     rental = shop.running()
     lose(rental, at=rental.metered_from + timedelta(minutes=30))
     engine.power(engine.machine()["name"], "stop")
-    support.wait_for(lambda: engine.machine()["state"] == "stopped")
+    wait_for(lambda: engine.machine()["state"] == "stopped")
 
     advance(rental, to="running")
 
@@ -564,7 +565,7 @@ def test_what_cannot_be_written_is_told_on_the_rental_and_tried_again(shop, engi
     rental = advance(shop.rental(), to="verifying")
     with monkeypatch.context() as patch:
         patch.setattr(outcomes, "_hand_over", failing_for(outcomes._hand_over, rental))
-        support.wait_for(lambda: step(rental).reason == "internal")
+        wait_for(lambda: step(rental).reason == "internal")
 
     assert (rental.status, rental.attempts > 0, rental.lock_token, rental.meter) == ("verifying", True, None, "")
     assert rental.next_step_at is not None
