@@ -61,15 +61,7 @@ def rental(of=None, *, status="running", **fields) -> Rental:
 
 def waiting_order(of=None, *, at: datetime | None = None) -> Order:
     """An unpaid order by the month, its card held."""
-    at = at or clock.now()
-    of = of or customer()
-    bought = offer()
-    buyer = of.members.first()
-    return orders.place_order(
-        organization=of, project=of.projects.get(), actor=buyer, request_key=uuid.uuid4().hex, offer=bought, quantity=1,
-        term="month", periods=1, image=factories.image(), ssh_keys=[factories.ssh_key(of)], seen_rate=Decimal(1280),
-        at=at,
-    )  # fmt: skip
+    return factories.order(of or customer(), offer(), term="month", at=at or clock.now())
 
 
 def invoice(of=None) -> Invoice:

@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from decimal import Decimal
 from typing import Any
 from uuid import uuid4
 
@@ -99,20 +98,7 @@ class Shop:
 
     def order(self, *, term: str = "hour", quantity: int = 1, at: datetime = NOON) -> Order:
         """A confirmed order: by the hour at once, a term after its payment."""
-        order = orders.place_order(
-            organization=self.organization,
-            project=self.organization.projects.get(),
-            actor=self.buyer,
-            request_key=uuid4().hex,
-            offer=Offer.objects.select_related("pool", "gpu_model", "region").get(pk=self.offer.pk),
-            quantity=quantity,
-            term=term,
-            periods=1,
-            image=self.image,
-            ssh_keys=[self.key],
-            seen_rate=Decimal("2.50") if term == "hour" else Decimal(1280),
-            at=at,
-        )
+        order = factories.order(self.organization, self.offer, term=term, quantity=quantity, keys=[self.key], at=at)
         if term != "hour":
             orders.confirm(order_id=order.pk, at=at)
             order.refresh_from_db()
