@@ -142,7 +142,7 @@ def alert(content: str, tone: str = "info", title: str = "", live: bool = False)
 
 
 @register.simple_block_tag
-def datatable(content: str, label: str = "", id: str = "", dense: bool = False) -> SafeString:
+def datatable(content: SafeString, label: str = "", id: str = "", dense: bool = False) -> SafeString:
     """A table that scrolls sideways inside its frame, on a phone a card for each row; screen readers say `label`."""
     return format_html(
         '<div class="table-frame" role="region" tabindex="0" aria-label="{}"{}>'
