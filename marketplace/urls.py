@@ -28,4 +28,3 @@ if settings.DEBUG:
         path("design/", views.design, name="design"),
         path("design/404/", page_not_found, {"exception": Http404()}),
     ]
-

@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 
 def nudge(task: Task, **arguments: Any) -> None:
-    """Send the task once the running transaction has committed; a broker that is down costs one beat, not the request."""
+    """Send the task once the running transaction has committed; a broker that is down costs a beat, not the request."""
     transaction.on_commit(lambda: _send(task, arguments))
 
 
