@@ -5,18 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import tempfile
-from collections.abc import Iterator
 from typing import Any
 
 from django.core.exceptions import EmptyResultSet
 from django.db import connection
 from django.db.models import CharField, Func, QuerySet
 
+from billing.exports.chunks import Chunks
 from billing.exports.columns import COLUMNS, NUMBERS, Column, rows
 from billing.models import Invoice
 
 BOM = "\ufeff"
-CHUNK = 64 * 1024
 IN_MEMORY = 4 * 1024 * 1024
 
 # Characters that make a spreadsheet take a text for a formula, with their full-width twins.
@@ -25,7 +24,7 @@ _FORMULA = r"'^([=+\-@\t\r\n＝＋－＠])'"
 _DIGITS = r"'^([0-9]{12,}|0[0-9]+)$'"
 
 
-def invoice_lines_csv(invoices: QuerySet[Invoice]) -> Iterator[bytes]:
+def invoice_lines_csv(invoices: QuerySet[Invoice]) -> Chunks:
     """The lines of these invoices as CSV in the active language, in chunks. One statement: one moment of the books.
 
     The work is done before the first chunk is asked for, so an error is an error page and not half a file.
@@ -38,27 +37,7 @@ def invoice_lines_csv(invoices: QuerySet[Invoice]) -> Iterator[bytes]:
     except BaseException:
         file.close()
         raise
-    return _Chunks(file)
-
-
-class _Chunks:
-    """The file piece by piece. A response closes it, also when nobody reads to the end."""
-
-    def __init__(self, file: Any) -> None:
-        self._file = file
-
-    def __iter__(self) -> _Chunks:
-        return self
-
-    def __next__(self) -> bytes:
-        chunk: bytes = b"" if self._file.closed else self._file.read(CHUNK)
-        if not chunk:
-            self.close()
-            raise StopIteration
-        return chunk
-
-    def close(self) -> None:
-        self._file.close()
+    return Chunks(file)
 
 
 def _header() -> bytes:
