@@ -158,7 +158,7 @@ def placements(holders: Iterable[UUID]) -> dict[UUID, Placement]:
 def _try(wanted: _Claim, *, wait: bool) -> list[Placement]:
     """The placements of all units, or an empty list with nothing taken and no host left locked by this try."""
     if len(wanted.holders) == 1 and not wait:
-        return _take_free_hosts(wanted)
+        return _take_free_hosts(wanted, first=f"SAVEPOINT {_BEFORE}") or _give_back()
     try:
         # The savepoint gives back the locks and cards of a try that fell short.
         with transaction.atomic():
@@ -178,11 +178,28 @@ class _Short(Exception):
     """Ends a try whose savepoint must be rolled back."""
 
 
-def _take_free_hosts(wanted: _Claim) -> list[Placement]:
-    """Units from hosts that nobody has locked, the fullest first."""
+# Where a claim of one unit goes back to when it falls short. It is set in the message that locks the host, because most
+# claims succeed and a question of its own would cost them more than the lock; then it ends with the transaction.
+_BEFORE = "before_claim"
+
+
+def _give_back() -> list[Placement]:
+    """Unlock what a claim of one unit locked in vain.
+
+    A host that was sold while the statement ran does not fit any more and is left out of its rows, but stays locked:
+    two claims that went on to wait for each other's would be a deadlock.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(f"ROLLBACK TO SAVEPOINT {_BEFORE}; RELEASE SAVEPOINT {_BEFORE}")
+    return []
+
+
+def _take_free_hosts(wanted: _Claim, *, first: str = "") -> list[Placement]:
+    """Units from hosts that nobody has locked, the fullest first; `first` is a command to begin with."""
     taken: list[Placement] = []
     while len(taken) < len(wanted.holders):
-        hosts = prepared.fetch_all(_LOCK_BEST_HOST, wanted.parameters())
+        hosts = prepared.fetch_all(_LOCK_BEST_HOST, wanted.parameters(), first=first)
+        first = ""
         if not hosts:
             return []
         taken += _take_from(wanted, hosts[0], wanted.holders[len(taken) :])

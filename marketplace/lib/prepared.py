@@ -24,8 +24,11 @@ _numbers = count(1)
 _known: WeakKeyDictionary[Any, OrderedDict[str, tuple[str, list[str]]]] = WeakKeyDictionary()
 
 
-def fetch_all(statement: str, values: Mapping[str, Any]) -> list[tuple]:
-    """The rows of a statement with `%(name)s` parameters, whose types must be plain from where they stand."""
+def fetch_all(statement: str, values: Mapping[str, Any], *, first: str = "") -> list[tuple]:
+    """The rows of a statement with `%(name)s` parameters, whose types must be plain from where they stand.
+
+    `first` is a command that travels in the same message and runs before it, such as `SAVEPOINT …`.
+    """
     connection.ensure_connection()
     known = _known.setdefault(connection.connection, OrderedDict())
     if statement not in known:
@@ -33,7 +36,7 @@ def fetch_all(statement: str, values: Mapping[str, Any]) -> list[tuple]:
     known.move_to_end(statement)
     name, parameters = known[statement]
     with connection.cursor() as cursor:
-        cursor.execute(f"EXECUTE {name}{_arguments(parameters)}", values)
+        cursor.execute(f"{first and f'{first}; '}EXECUTE {name}{_arguments(parameters)}", values)
         return cursor.fetchall()
 
 

@@ -171,6 +171,41 @@ def test_a_buyer_who_waited_in_vain_is_told_that_cards_are_free_but_busy(monkeyp
     assert Allocation.objects.count() == 0
 
 
+def test_a_claim_whose_host_was_sold_while_its_statement_ran_keeps_no_host_locked(monkeypatch):
+    """PostgreSQL locks such a host, finds that it no longer fits, and leaves it out: locked, but not among the rows."""
+    gate = "AND (SELECT true FROM pg_advisory_xact_lock_shared(4711))"  # after the snapshot, before the lock
+    gated = inventory._LOCK_BEST_HOST.replace("ORDER BY", f"{gate} ORDER BY")
+    monkeypatch.setattr(inventory, "_LOCK_BEST_HOST", gated)
+    pool = builders.pool()
+    host = builders.host(pool)
+    closed, refused, looked = Event(), Event(), Event()
+
+    def late():
+        assert closed.wait(PATIENCE)
+        with transaction.atomic():
+            with pytest.raises(inventory.NotEnoughCards):
+                inventory.claim(pool_id=pool.pk, cards_per_unit=8, holders=[uuid4()], at=NOON)
+            refused.set()
+            assert looked.wait(PATIENCE)
+
+    def quick():
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_lock(4711)")
+                closed.set()
+                wait_until_somebody_waits()
+                assert buy(pool, 1)()
+                cursor.execute("SELECT pg_advisory_unlock(4711)")
+            assert refused.wait(PATIENCE)
+            with transaction.atomic():
+                return list(Host.objects.select_for_update(skip_locked=True, no_key=True))
+        finally:
+            looked.set()
+
+    assert at_once(late, quick)[1] == [host]
+    check_truth(pool)
+
+
 def test_claims_and_releases_in_any_order_keep_the_counters_true():
     pool = builders.pool()
     for _ in range(3):
