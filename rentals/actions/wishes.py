@@ -91,7 +91,8 @@ def _require_credit(organization_id: int) -> None:
 def _claim_again(rental: Rental, at: datetime) -> dict[int, list[str]]:
     """Cards on the members' own hosts, by ordinal; a disk does not travel."""
     cards = {}
-    for member in rental.members.order_by("ordinal"):
+    # In the order in which hosts are locked everywhere: the first stays locked while the next is waited for.
+    for member in rental.members.order_by("host_id"):
         try:
             placed = inventory.claim(
                 pool_id=rental.pool_id,
