@@ -40,13 +40,31 @@ def buy(pool, cards, units=1, hold=0.0):
 
 def check_truth(pool):
     """Counters, holders and open allocations tell the same story, and every holder's cards lie on one host."""
-    for host in Host.objects.filter(pool=pool):
-        assert host.cards_free == host.gpus.filter(holder=None, healthy=True).count()
-    held = dict(Gpu.objects.filter(host__pool=pool).exclude(holder=None).values_list("pk", "holder"))
-    current = Allocation.objects.filter(gpu__host__pool=pool, period__endswith=None)
-    assert dict(current.values_list("gpu", "holder")) == held
-    spread = Gpu.objects.filter(holder__in=held.values()).values("holder").annotate(hosts=Count("host", distinct=True))
-    assert all(row["hosts"] == 1 for row in spread)
+    with transaction.atomic():
+        with connection.cursor() as cursor:
+            cursor.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")  # one snapshot for all that is compared
+        for host in Host.objects.filter(pool=pool):
+            assert host.cards_free == host.gpus.filter(holder=None, healthy=True).count()
+        held = dict(Gpu.objects.filter(host__pool=pool).exclude(holder=None).values_list("pk", "holder"))
+        current = Allocation.objects.filter(gpu__host__pool=pool, period__endswith=None).values_list("gpu", "holder")
+        astray = {gpu for gpu, _holder in held.items() ^ set(current)}
+        assert not astray, story_of(astray)
+        assert len(current) == len(held)
+        taken = Gpu.objects.filter(holder__in=held.values())
+        spread = taken.values("holder").annotate(hosts=Count("host", distinct=True))
+        assert all(row["hosts"] == 1 for row in spread)
+
+
+def story_of(gpus):
+    """Cards and all their allocations with the transactions that wrote them, for the message of a failure."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT g.id, g.xmin::text, g.xmax::text, g.holder, a.xmin::text, a.xmax::text, a.holder, a.period::text"
+            "  FROM catalog_gpu g LEFT JOIN catalog_allocation a ON a.gpu_id = g.id"
+            " WHERE g.id = ANY(%s) ORDER BY g.id, a.period",
+            [list(gpus)],
+        )
+        return "\n".join(" ".join(map(str, row)) for row in cursor.fetchall())
 
 
 def cards_of(results):
