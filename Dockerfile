@@ -21,4 +21,4 @@ USER app
 VOLUME /data
 EXPOSE 8000
 CMD ["gunicorn", "marketplace.wsgi:application", "--bind", "0.0.0.0:8000", "--workers", "3", "--threads", "4", \
-     "--worker-tmp-dir", "/dev/shm", "--access-logfile", "-", "--access-logformat", "%(m)s %(U)s %(s)s %(M)s ms"]
+     "--worker-tmp-dir", "/dev/shm", "--no-control-socket", "--access-logfile", "-", "--access-logformat", "%(m)s %(U)s %(s)s %(M)s ms"]

@@ -8,6 +8,7 @@ import pgtrigger
 from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from accounts.models import CURRENCY_CHOICES, Organization, User
 from marketplace.lib import clock
@@ -66,7 +67,7 @@ class Invoice(models.Model):
 
     class Status(models.TextChoices):
         DRAFT = "draft", _("Draft")
-        ISSUED = "issued", _("Issued")
+        ISSUED = "issued", pgettext_lazy("invoice status", "Issued")
         PUSHING = "pushing", _("Being sent to Stripe")
         OPEN = "open", _("Open")
         PAID = "paid", _("Paid")

@@ -5,6 +5,7 @@ from django.contrib import admin
 from django.http import Http404
 from django.urls import include, path
 from django.views.defaults import page_not_found
+from django.views.generic import RedirectView
 
 from marketplace import views
 
@@ -14,6 +15,7 @@ urlpatterns = [
     path("i18n/", include("django.conf.urls.i18n")),
     path("currency/", views.set_currency, name="set_currency"),
     path("accounts/", include("allauth.urls")),
+    path("console/", RedirectView.as_view(pattern_name="rentals:list"), name="console"),
     path("console/", include("accounts.urls")),
     path("gpus/", include("catalog.urls")),
     path("", include("orders.urls")),

@@ -21,7 +21,7 @@ from orders import actions as orders
 from orders.models import Order
 from rentals import metering, rules
 from rentals.actions import locked, move_rental
-from rentals.drivers.base import Observed
+from rentals.drivers.base import MemberState, Observed
 from rentals.engines import Call
 from rentals.models import Rental, RentalEvent
 from rentals.steps import Decision
@@ -47,6 +47,8 @@ def write(
         raise Overtaken
     if rental.subscription.ended_at != seen.subscription.ended_at and prepare is _release_if_unpaid:
         raise Overtaken
+    # First what was asked of the engine, then what came of it: the timeline is read in this order.
+    _write_calls(rental_id, calls, at)
     fields = _common(rental, decision, at) | changes(rental, decision, at)
     if decision.to:
         move_rental(rental=rental, to=decision.to, at=at, outcome=decision.reason, **fields)
@@ -54,8 +56,9 @@ def write(
         for name, value in fields.items():
             setattr(rental, name, value)
         rental.save(update_fields=list(fields))
-    _write_calls(rental_id, calls, at)
-    if decision.observed:
+    if decision.to == Status.GONE:
+        rental.members.update(state=MemberState.GONE.value)
+    elif decision.observed:
         _write_members(rental, decision.observed)
     if decision.to == Status.RUNNING:
         _hand_over(rental, at)

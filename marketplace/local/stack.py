@@ -232,6 +232,8 @@ class Stack:
             *(sys.executable, "-m", "gunicorn", "marketplace.wsgi:application", "--bind", f"{self.host}:{self.port}"),
             # Threads, because browsers open connections ahead of need and would block a worker each.
             *("--workers", "2", "--threads", "4", "--graceful-timeout", "5", "--log-level", "warning", "--preload"),
+            # It would lie in the home directory, outside the project and shared by every clone.
+            "--no-control-socket",
             # Without the query string: it may hold tokens.
             *("--access-logfile", "-", "--access-logformat", "%(m)s %(U)s %(s)s %(M)s ms"),
         ]

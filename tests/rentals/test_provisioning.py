@@ -64,6 +64,9 @@ def test_the_whole_loop(shop, engine):
     assert shop.free_cards() == 8
     order.refresh_from_db()
     assert order.status == "ended"
+    assert [member.state for member in rental.members.all()] == ["gone"]
+    # The timeline tells the call before what came of it.
+    assert [event.what for event in rental.events.order_by("at", "pk")][-2:] == ["destroy", "gone"]
     first = rental.running_at.replace(microsecond=0)
     assert windows(rental) == [
         ("card_hour", first, stopped_at, 1800),
