@@ -48,6 +48,8 @@ def _configure_django() -> None:
 
     # The real hasher takes 0.2 s a password on purpose; tests log in hundreds of times.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
+    # Rate limits of one test are no business of the next, nor of the other worker.
+    settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
     # An address nobody listens on: a test that forgets its own engine or Stripe fails at once instead of finding a
     # running stack's.
     settings.STRIPE_API_BASE = "http://127.0.0.1:9"
@@ -56,3 +58,10 @@ def _configure_django() -> None:
     from tests.support import emptying  # noqa: PLC0415
 
     emptying.install()
+
+
+@pytest.fixture(autouse=True)
+def _no_memory_of_other_tests() -> None:
+    from django.core.cache import cache  # noqa: PLC0415 - only now is Django configured
+
+    cache.clear()
