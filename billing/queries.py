@@ -30,6 +30,7 @@ def unpaid_invoices_of(organization: Organization) -> QuerySet[Invoice]:
 
 
 # One rounding for each subscription and meter, as its invoice line will have; windows and the open meter together.
+# Half up on the magnitude by whole division: a quotient of long figures would itself be rounded first.
 _UNBILLED = """
     WITH used AS (
         SELECT w.subscription_id, w.meter, w.rate, w.quantity,
@@ -48,10 +49,10 @@ _UNBILLED = """
         JOIN orders_subscription s ON s.id = r.subscription_id AND s.term = 'hour'
         WHERE r.organization_id = %(organization)s AND r.metered_from < %(at)s
     ), lines AS (
-        SELECT round(sum(seconds) * quantity * rate * %(scale)s / 3600) AS amount
+        SELECT sum(seconds) * quantity * rate * %(scale)s AS exact
         FROM used GROUP BY subscription_id, meter, rate, quantity
     )
-    SELECT COALESCE(sum(amount), 0)::bigint FROM lines
+    SELECT COALESCE(sum(sign(exact) * div(abs(exact) + 1800, 3600)), 0)::bigint FROM lines
 """
 
 
