@@ -49,7 +49,7 @@ def _configure_django() -> None:
     # The real hasher takes 0.2 s a password on purpose; tests log in hundreds of times.
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     # Rate limits of one test are no business of the next, nor of the other worker.
-    settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}}
+    settings.CACHES = {"default": {"BACKEND": "django.core.cache.backends.locmem.LocMemCache", "LOCATION": "tests"}}
     # An address nobody listens on: a test that forgets its own engine or Stripe fails at once instead of finding a
     # running stack's.
     settings.STRIPE_API_BASE = "http://127.0.0.1:9"

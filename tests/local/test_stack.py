@@ -109,7 +109,7 @@ def test_the_supervisor_restarts_a_worker_and_gives_up_when_web_dies(stack, line
     watching.start()
     worker, web = stack.processes["worker"], stack.processes["web"]
     os.kill(worker.pid, signal.SIGKILL)
-    eventually(lambda: stack.processes["worker"] is not worker)
+    eventually(lambda: stack.processes.get("worker", worker) is not worker)
     assert lines == [("run", "worker ended unexpectedly (status -9); starting it again in 1 s.")]
     os.kill(web.pid, signal.SIGKILL)
     watching.join(10)
