@@ -54,7 +54,7 @@ class Engine:
         self.faults: dict[str, Any] = {**NO_FAULTS, **(store.setting("faults") or {})}
         self.machines: dict[str, Machine] = {}
         self._doors: dict[str, ssh.Door] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks: dict[str, list[asyncio.Task[None]]] = {}
 
     # --- life of the process -------------------------------------------------------------------------------------
 
@@ -75,14 +75,14 @@ class Engine:
             self._try_port(machine)
             self._run(machine, step)
         returning = [
-            self._tasks[m.name] for m in self.machines.values() if m.state == "running" and m.name in self._doors
+            self._tasks[m.name][-1] for m in self.machines.values() if m.state == "running" and m.name in self._doors
         ]
         if returning:
             await asyncio.wait(returning, timeout=RETURN_SECONDS)
 
     async def shut_down(self) -> None:
-        for task in self._tasks.values():
-            task.cancel()
+        for name in self._tasks:
+            self._cancel(name)
         for door in self._doors.values():
             door.give_up_port()
         await asyncio.sleep(0)
@@ -250,14 +250,16 @@ class Engine:
         self.store.save(machine, f"{stamp} {line}")
 
     def _run(self, machine: Machine, step: Step) -> None:
-        """The machine's one pending step. A new one replaces it and begins when the old one has put its things down."""
+        """The machine's next step. It replaces those before it and begins when all of them have put their things down
+        (the last one alone would not do: replaced before it began, it ends ahead of the one it waited for)."""
         self._cancel(machine.name)
-        guarded = self._guarded(machine, step, self._tasks.get(machine.name))
-        self._tasks[machine.name] = asyncio.get_running_loop().create_task(guarded)
+        before = [task for task in self._tasks.get(machine.name, []) if not task.done()]
+        task = asyncio.get_running_loop().create_task(self._guarded(machine, step, before))
+        self._tasks[machine.name] = [*before, task]
 
-    async def _guarded(self, machine: Machine, step: Step, before: asyncio.Task[None] | None) -> None:
+    async def _guarded(self, machine: Machine, step: Step, before: list[asyncio.Task[None]]) -> None:
         if before:
-            await asyncio.wait([before])
+            await asyncio.wait(before)
         try:
             await step(machine)
         except Exception as error:  # one broken machine must not end the others
@@ -265,9 +267,9 @@ class Engine:
             self._write(machine, "failed", f"failed: {error}", reason=str(error))
 
     def _cancel(self, name: str) -> None:
-        task = self._tasks.get(name)
-        if task and task is not asyncio.current_task():
-            task.cancel()
+        for task in self._tasks.get(name, []):
+            if task is not asyncio.current_task():
+                task.cancel()
 
     async def _boot(self, machine: Machine) -> None:
         """creating → booting → running; running is said only once SSH listens."""

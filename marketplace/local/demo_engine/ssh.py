@@ -99,13 +99,16 @@ class Door:
         if self._acceptor:
             return
         listening = asyncio.ensure_future(self._listen())
-        try:
-            self._acceptor = await asyncio.shield(listening)
-        except asyncio.CancelledError:
-            # Powered off in the very moment of opening: nothing may be left listening.
-            self._acceptor = await listening
-            self.close()
-            raise
+        powered_off = False
+        while not listening.done():
+            try:
+                await asyncio.wait([listening])
+            except asyncio.CancelledError:  # twice, when stop and start follow at once
+                powered_off = True
+        self._acceptor = listening.result()
+        if powered_off:
+            self.close()  # nothing may be left listening
+            raise asyncio.CancelledError
 
     async def _listen(self) -> asyncssh.SSHAcceptor:
         return await asyncssh.listen(
