@@ -2,11 +2,11 @@
 
 from django.urls import path
 
-from catalog import views
+from catalog.views import listing, offer
 
 app_name = "catalog"
 urlpatterns = [
-    path("", views.offer_list, name="list"),
-    path("counts/", views.offer_counts, name="counts"),
-    path("<slug:slug>/", views.offer_detail, name="offer"),
+    path("", listing.offer_list, name="list"),
+    path("counts/", listing.offer_counts, name="counts"),
+    path("<slug:slug>/", offer.offer_detail, name="offer"),
 ]
