@@ -6,7 +6,7 @@ from catalog.views import listing, offer
 
 app_name = "catalog"
 urlpatterns = [
-    path("", listing.offer_list, name="list"),
-    path("counts/", listing.offer_counts, name="counts"),
-    path("<slug:slug>/", offer.offer_detail, name="offer"),
+    path("gpus/", listing.offer_list, name="list"),
+    path("gpus/counts/", listing.offer_counts, name="counts"),
+    path("gpus/<slug:slug>/", offer.offer_detail, name="offer"),
 ]

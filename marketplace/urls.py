@@ -1,4 +1,4 @@
-"""Every address of the site. Pages live in the app of their noun; names are `app:page`."""
+"""Every address of the site. Pages live in the app of their noun; names are `app:page`; each language has its own."""
 
 from django.conf import settings
 from django.contrib import admin
@@ -8,20 +8,23 @@ from django.views.defaults import page_not_found
 from django.views.generic import RedirectView
 
 from marketplace import views
+from marketplace.lib.addresses import in_languages
 
 urlpatterns = [
-    path("", views.home, name="home"),
     path("healthz", views.healthz, name="healthz"),
     path("i18n/", include("django.conf.urls.i18n")),
     path("currency/", views.set_currency, name="set_currency"),
-    path("accounts/", include("allauth.urls")),
-    path("console/", RedirectView.as_view(pattern_name="rentals:list"), name="console"),
-    path("console/", include("accounts.urls")),
-    path("gpus/", include("catalog.urls")),
-    path("", include("orders.urls")),
-    path("console/", include("rentals.urls")),
-    path("", include("billing.urls")),
     path("admin/", admin.site.urls),
+    *in_languages(
+        path("", views.home, name="home"),
+        path("accounts/", include("allauth.urls")),
+        path("console/", RedirectView.as_view(pattern_name="rentals:list"), name="console"),
+        path("console/", include("accounts.urls")),
+        path("gpus/", include("catalog.urls")),
+        path("", include("orders.urls")),
+        path("console/", include("rentals.urls")),
+        path("", include("billing.urls")),
+    ),
 ]
 
 if settings.DEBUG:
