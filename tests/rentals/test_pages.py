@@ -79,7 +79,7 @@ def test_the_list_asks_the_same_number_of_questions_for_three_rentals_as_for_one
 
 
 def test_the_list_is_paged(page, shop, monkeypatch):
-    monkeypatch.setattr("rentals.views.PAGE", 2)
+    monkeypatch.setattr("rentals.views.listing.PAGE", 2)
     names = [shop.rental(at=NOON + timedelta(minutes=n)).name for n in range(3)]
 
     first = page.get(reverse("rentals:list")).content.decode()

@@ -1,13 +1,12 @@
-"""Console pages of rentals: the list, one rental as it lives, and the questions before stop, start and terminate."""
+"""One rental as it lives, and the questions before stop, start and terminate."""
 
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 from django.conf import settings
-from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.generic import View
@@ -15,15 +14,14 @@ from django.views.generic import View
 from accounts.access import OrganizationRequired
 from accounts.permissions import can
 from marketplace.lib import clock
-from marketplace.lib.money import Money
 from marketplace.lib.nudge import nudge
 from orders.pricing import SECONDS_PER_HOUR, line_amount
 from rentals import actions, metering, progress, queries, reasons, tasks
 from rentals.keeping import kept_until
 from rentals.models import Rental, RentalEvent
+from rentals.presentation import last_second, ssh_command, total
 
 Status, Meter = Rental.Status, Rental.Meter
-PAGE = 20
 # Seconds between two looks of an open page.
 WHILE_MOVING, WHILE_RESTING = 2, 15
 # The newest events; a rental that was watched for years has thousands.
@@ -33,40 +31,6 @@ MAY = {
     "start": {Status.STOPPED},
     "terminate": set(Status) - {*Rental.OVER, Status.DESTROYING},
 }
-
-
-class RentalList(OrganizationRequired, View):
-    """Every rental of the organization, what it costs now and what it has cost."""
-
-    def get(self, request: HttpRequest) -> HttpResponse:
-        at = clock.now()
-        page = Paginator(queries.of_organization(self.organization), PAGE).get_page(request.GET.get("page"))
-        costs = metering.so_far(rentals=page.object_list, at=at)
-        rows = [_row(rental, costs[rental.pk]) for rental in page.object_list]
-        context = {"page": page, "rows": rows, "burn": queries.burn_per_hour(self.organization.pk)}
-        return render(request, "rentals/list.html", context)
-
-
-def _row(rental: Rental, usage: list[metering.Usage]) -> dict[str, Any]:
-    prepaid = queries.prepaid(rental)
-    return {
-        "rental": rental,
-        "cost_minor": prepaid.minor if prepaid else _total(rental, usage).minor,
-        "burn": metering.burn(rental) or None,
-        "ends_at": _last_second(rental),
-        "kept_until": kept_until(rental),
-        "is_demo": rental.pool.is_demo,
-    }
-
-
-def _total(rental: Rental, usage: list[metering.Usage]) -> Money:
-    return sum((one.amount for one in usage), Money(0, rental.subscription.currency))
-
-
-def _last_second(rental: Rental) -> datetime | None:
-    """Periods are half-open; people read the last second that belongs to them."""
-    ends_at = rental.subscription.ends_at
-    return ends_at - timedelta(seconds=1) if ends_at else None
 
 
 class OneRental(OrganizationRequired, View):
@@ -109,13 +73,13 @@ def facts_of(rental: Rental, at: datetime) -> dict[str, Any]:
         "steps": progress.steps(rental, events),
         "timeline": progress.timeline(events),
         "usage": [(one, Meter(one.meter).label) for one in usage],
-        "total": _total(rental, usage),
+        "total": total(rental, usage),
         "prepaid": queries.prepaid(rental),
         "burn": metering.burn(rental) or None,
         "hourly": hourly,
         "since": _metered_since(rental, events),
         "holds_cards": _holds_cards(rental),
-        "ends_at": _last_second(rental),
+        "ends_at": last_second(rental),
         "kept_until": kept_until(rental),
         "ssh": ssh_command(rental) if rental.status == Status.RUNNING else "",
         "trouble": reasons.explain(
@@ -143,13 +107,6 @@ def _holds_cards(rental: Rental) -> bool:
     """A stopped hourly machine and one whose term is over gave theirs back."""
     released = rental.subscription.is_hourly or rental.subscription.ended_at is not None
     return rental.status not in Rental.OVER and not (rental.status == Status.STOPPED and released)
-
-
-def ssh_command(rental: Rental) -> str:
-    """What to paste into a terminal; empty while the address is not known."""
-    if not rental.ssh_port:
-        return ""
-    return f"ssh -p {rental.ssh_port} {rental.ssh_user or 'root'}@{rental.ssh_host}"
 
 
 # --- questions before acting -----------------------------------------------------------------------------------------
@@ -181,8 +138,8 @@ class Wish(OneRental):
             "refusal": refusal,
             "possible": rental.status in MAY[self.name],
             "hourly": rental.subscription.is_hourly,
-            "ends_at": _last_second(rental),
-            "total": _total(rental, metering.unbilled_and_open(rental=rental, at=at)),
+            "ends_at": last_second(rental),
+            "total": total(rental, metering.unbilled_and_open(rental=rental, at=at)),
             "prepaid": queries.prepaid(rental),
             "retention_days": settings.STOPPED_RETENTION_DAYS,
             "burn_minor": _per_hour(rental, Meter.CARD_HOUR),
