@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 import pghistory
 import pgtrigger
+from django.conf import settings
 from django.contrib.auth.models import AbstractUser, BaseUserManager
 from django.db import models
 from django.db.models import F, Q
@@ -37,6 +38,10 @@ class User(AbstractUser):
 
     username = None  # type: ignore[assignment]
     email = models.EmailField(_("email address"), unique=True)
+    # What mails are written in: the language the person signed up in or last chose while signed in.
+    language = models.CharField(
+        _("language"), max_length=10, choices=settings.LANGUAGES, default=settings.LANGUAGE_CODE
+    )
     USERNAME_FIELD = "email"
     REQUIRED_FIELDS: ClassVar[list[str]] = []
     objects = UserManager()  # type: ignore[assignment,misc]
@@ -152,6 +157,11 @@ class CreditLine(models.Model):
     committed_minor = models.BigIntegerField(_("committed (minor units)"), default=0)
     standing = models.CharField(_("standing"), max_length=10, choices=Standing, default=Standing.GOOD)
     refreshed_at = models.DateTimeField(_("refreshed at"), null=True, blank=True)
+    # The last warning that credit runs low: for how many hours of burn, when, and what was available then. None once
+    # credit has recovered, so that the next crossing warns again.
+    warned_hours = models.PositiveSmallIntegerField(null=True, blank=True, editable=False)
+    warned_at = models.DateTimeField(null=True, blank=True, editable=False)
+    warned_available_minor = models.BigIntegerField(null=True, blank=True, editable=False)
 
     class Meta:
         verbose_name = _("credit line")
@@ -184,6 +194,8 @@ class SshKey(models.Model):
     public_key = models.TextField(_("public key"))
     algorithm = models.CharField(_("algorithm"), max_length=60)
     fingerprint = models.CharField(_("fingerprint"), max_length=60)
+    # Ticked already on the form of a new order.
+    is_default = models.BooleanField(_("chosen for new orders"), default=False)
     created_by = models.ForeignKey(User, models.SET_NULL, null=True, related_name="+", verbose_name=_("added by"))
     created_at = models.DateTimeField(_("created at"))
 
@@ -197,3 +209,95 @@ class SshKey(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Notification(models.Model):
+    """Something an organization should know, once per fact: written in the transaction that made the fact.
+
+    It holds no words: `accounts.notices` says it in the reader's language from `kind` and `params`. `page` and
+    `page_args` name the page it is about.
+    """
+
+    class Kind(models.TextChoices):
+        RENTAL_READY = "rental_ready", _("Machine ready")
+        RENTAL_FAILED = "rental_failed", _("Machine failed")
+        RENTAL_LOST = "rental_lost", _("Machine lost")
+        AUTO_STOPPED = "auto_stopped", _("Stopped by a rule")
+        AUTO_STOP_FAILED = "auto_stop_failed", _("Rule could not stop a machine")
+        RENTAL_EXPIRING = "rental_expiring", _("Term ending")
+        HOLD_EXPIRED = "hold_expired", _("Order expired")
+        WAITLIST_FREE = "waitlist_free", _("Cards free")
+        QUOTE_SENT = "quote_sent", _("Quote received")
+        INVOICE_ISSUED = "invoice_issued", _("Invoice issued")
+        INVOICE_OVERDUE = "invoice_overdue", _("Invoice overdue")
+        CREDIT_LOW = "credit_low", _("Credit running low")
+
+    key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    organization = models.ForeignKey(
+        Organization, models.CASCADE, related_name="notifications", verbose_name=_("organization")
+    )
+    user = models.ForeignKey(User, models.CASCADE, null=True, blank=True, related_name="+", verbose_name=_("only for"))
+    kind = models.CharField(_("kind"), max_length=20, choices=Kind)
+    fact = models.CharField(_("fact"), max_length=120)
+    params = models.JSONField(_("figures"), default=dict)
+    page = models.CharField(max_length=60)
+    page_args = models.JSONField(default=list)
+    created_at = models.DateTimeField(_("created at"))
+
+    class Meta:
+        verbose_name = _("notification")
+        verbose_name_plural = _("notifications")
+        ordering = ["-created_at", "-pk"]
+        constraints = [
+            models.UniqueConstraint(fields=["organization", "kind", "fact"], name="notification_once_a_fact")
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.fact}"
+
+
+class Delivery(models.Model):
+    """One notification for one member: what they read, and the queue of mails (rows with `mail_due_at`).
+
+    `mail_due_at` is the next attempt or, while one runs, the end of its lease; none means sent, given up or not wanted.
+    """
+
+    notification = models.ForeignKey(
+        Notification, models.CASCADE, related_name="deliveries", verbose_name=_("notification")
+    )
+    user = models.ForeignKey(User, models.CASCADE, related_name="deliveries", verbose_name=_("person"))
+    in_app = models.BooleanField(_("shown in the console"), default=True)
+    read_at = models.DateTimeField(_("read at"), null=True, blank=True)
+    mail_due_at = models.DateTimeField(_("mail due at"), null=True, blank=True)
+    mailed_at = models.DateTimeField(_("mailed at"), null=True, blank=True)
+    attempts = models.PositiveSmallIntegerField(_("attempts"), default=0)
+    failed_reason = models.CharField(_("mail not sent because"), max_length=60, blank=True)
+
+    class Meta:
+        verbose_name = _("delivery")
+        verbose_name_plural = _("deliveries")
+        constraints = [models.UniqueConstraint(fields=["notification", "user"], name="delivery_once")]
+        indexes = [
+            models.Index(fields=["mail_due_at"], condition=Q(mail_due_at__isnull=False), name="delivery_mail_due"),
+            models.Index(fields=["user"], condition=Q(in_app=True, read_at__isnull=True), name="delivery_unread"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.notification_id} → {self.user_id}"
+
+
+class NotificationPreference(models.Model):
+    """How one person wants one group of notices; no row means the group's default (`accounts.notices.GROUPS`)."""
+
+    user = models.ForeignKey(User, models.CASCADE, related_name="notification_preferences")
+    group = models.CharField(max_length=20)
+    in_app = models.BooleanField()
+    mail = models.BooleanField()
+
+    class Meta:
+        verbose_name = _("notification preference")
+        verbose_name_plural = _("notification preferences")
+        constraints = [models.UniqueConstraint(fields=["user", "group"], name="notification_preference_once")]
+
+    def __str__(self) -> str:
+        return f"{self.user_id} {self.group}"

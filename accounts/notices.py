@@ -1,0 +1,272 @@
+"""Notices: what an organization should know, written down with the fact it is about, in words of the reader's language.
+
+`notify` is called inside the transaction that makes the fact, so that neither stands without the other. A notice is
+words (here, by kind) and figures (in the row); mails go out afterwards by `accounts.mailing`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from django.db import connection
+from django.utils.functional import Promise
+from django.utils.translation import gettext_lazy as _
+
+from accounts.models import Delivery, Membership, Notification, NotificationPreference, Organization, User
+from accounts.permissions import can
+
+Kind = Notification.Kind
+Figure = str | int
+Text = str | Promise
+
+
+# --- words -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Words:
+    """How a kind is said: a title, a sentence and what the link to its page is called.
+
+    `codes` gives words to figures that are codes: parameter → code → words. Where a parameter has codes, no other value
+    is accepted.
+    """
+
+    title: Text
+    text: Text
+    link: Text
+    codes: Mapping[str, Mapping[str, Text]] = field(default_factory=dict)
+
+    def figures(self, params: Mapping[str, Figure]) -> dict[str, Text | Figure]:
+        """The parameters with every code replaced by its words. Raises KeyError for a code without words."""
+        coded = {name: words[str(params[name])] for name, words in self.codes.items()}
+        return {**params, **coded}
+
+
+RULES: Mapping[str, Text] = {
+    "idle": _("Its cards had been idle for as long as you set."),
+    "time": _("The time you set has come."),
+    "spend": _("It has cost as much as you set."),
+}
+
+# A comment over each kind names its figures.
+WORDS: dict[str, Words] = {
+    # name
+    Kind.RENTAL_READY: Words(
+        _("“%(name)s” is ready"),
+        _("The machine is running, its cards were counted and you can log in by SSH."),
+        _("Open the machine"),
+    ),
+    # name, outcome: billed by the hour and taken down, paid in advance and waiting, or back to its disk
+    Kind.RENTAL_FAILED: Words(
+        _("“%(name)s” could not be started"),
+        _("%(outcome)s"),
+        _("See what happened"),
+        {
+            "outcome": {
+                "gone": _("The machine could not be made and was taken down. Nothing was billed for it."),
+                "waiting": _("Our staff has been told. Your payment is safe: we try again or return the money."),
+                "stopped": _("The machine is stopped again and its disk is kept. You can try again."),
+            }
+        },
+    ),
+    # name
+    Kind.RENTAL_LOST: Words(
+        _("“%(name)s” was lost"),
+        _("The data centre no longer reports this machine. Our staff has been told, and billing by the hour ended."),
+        _("See what happened"),
+    ),
+    # name, rule
+    Kind.AUTO_STOPPED: Words(
+        _("“%(name)s” was stopped by its rule"),
+        _("%(rule)s The machine is stopped and its disk is kept."),
+        _("Open the machine"),
+        {"rule": RULES},
+    ),
+    # name, rule
+    Kind.AUTO_STOP_FAILED: Words(
+        _("“%(name)s” could not be stopped by its rule"),
+        _("%(rule)s The machine still runs and is billed. Please stop it yourself."),
+        _("Open the machine"),
+        {"rule": RULES},
+    ),
+    # name, days, date; the days are 7, 3 or 1
+    Kind.RENTAL_EXPIRING: Words(
+        _("The term of “%(name)s” ends in %(days)s"),
+        _("It ends at %(date)s. The machine is stopped then; copy what you need or order another term in time."),
+        _("Open the machine"),
+        {"days": {"7": _("7 days"), "3": _("3 days"), "1": _("1 day")}},
+    ),
+    # number
+    Kind.HOLD_EXPIRED: Words(
+        _("Order %(number)s expired"),
+        _("It was not paid in time, so its cards are free for others again. Nothing was charged."),
+        _("Open the order"),
+    ),
+    # offer
+    Kind.WAITLIST_FREE: Words(
+        _("%(offer)s is free again"),
+        _("You asked us to tell you. The cards are not reserved: whoever orders first gets them."),
+        _("Open the offer"),
+    ),
+    # number, date
+    Kind.QUOTE_SENT: Words(
+        _("Quote %(number)s for you"),
+        _("It is valid until %(date)s. You can read, print and accept it online."),
+        _("Open the quote"),
+    ),
+    # number, amount, date
+    Kind.INVOICE_ISSUED: Words(
+        _("Invoice %(number)s: %(amount)s"),
+        _("A new invoice of %(amount)s was issued. Please pay it by %(date)s."),
+        _("Open the invoice"),
+    ),
+    # number, amount, date
+    Kind.INVOICE_OVERDUE: Words(
+        _("Invoice %(number)s is overdue"),
+        _("%(amount)s was due by %(date)s. Please pay it, or write to us if you have done so."),
+        _("Open the invoice"),
+    ),
+    # hours, left; the hours are 72 or 24
+    Kind.CREDIT_LOW: Words(
+        _("Credit for less than %(hours)s hours"),
+        _("%(left)s of credit is left. At the present use that is less than %(hours)s hours."),
+        _("Open billing"),
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A notice in words, in the language that was active when it was said."""
+
+    title: str
+    text: str
+    link: str
+
+
+def say(notification: Notification) -> Said:
+    """The notice in the active language. Raises KeyError where a figure is missing; `notify` lets none such in."""
+    return _say(notification.kind, notification.params)
+
+
+def _say(kind: str, params: Mapping[str, Figure]) -> Said:
+    words = WORDS[kind]
+    figures = words.figures(params)
+    return Said(str(words.title) % figures, str(words.text) % figures, str(words.link))
+
+
+# --- groups: what a person chooses by --------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Kinds that are wanted or not together. `verb`: who may see them (`accounts.permissions`).
+
+    `always` keeps them in the console whatever is chosen: nobody shall miss what costs money.
+    """
+
+    name: str
+    label: Text
+    help: Text
+    kinds: tuple[str, ...]
+    verb: str = "view"
+    mail: bool = True
+    always: bool = False
+
+
+GROUPS: tuple[Group, ...] = (
+    Group(
+        "machines",
+        _("Machines"),
+        _("Ready, failed or lost."),
+        (Kind.RENTAL_READY, Kind.RENTAL_FAILED, Kind.RENTAL_LOST),
+    ),
+    Group(
+        "rules",
+        _("Auto-stop"),
+        _("A machine was stopped by a rule, or could not be."),
+        (Kind.AUTO_STOPPED, Kind.AUTO_STOP_FAILED),
+    ),
+    Group(
+        "terms",
+        _("Terms"),
+        _("A prepaid term ends in 7 days, 3 days or 1 day."),
+        (Kind.RENTAL_EXPIRING,),
+    ),
+    Group(
+        "orders",
+        _("Orders, quotes, waitlist"),
+        _("An order expired unpaid, a quote arrived, cards you waited for are free."),
+        (Kind.HOLD_EXPIRED, Kind.QUOTE_SENT, Kind.WAITLIST_FREE),
+    ),
+    Group(
+        "money",
+        _("Invoices and credit"),
+        _("An invoice was issued or is overdue, credit runs low."),
+        (Kind.INVOICE_ISSUED, Kind.INVOICE_OVERDUE, Kind.CREDIT_LOW),
+        verb="bills",
+        always=True,
+    ),
+)
+GROUP_OF: dict[str, Group] = {str(kind): group for group in GROUPS for kind in group.kinds}
+
+
+def kinds_for(membership: Membership) -> list[str]:
+    """The kinds that this member's role may see."""
+    return [kind for kind, group in GROUP_OF.items() if can(membership, group.verb)]
+
+
+# --- writing one down ------------------------------------------------------------------------------------------------
+def notify(
+    *,
+    organization: Organization,
+    kind: Notification.Kind,
+    fact: str,
+    params: Mapping[str, Figure],
+    page: str,
+    page_args: Sequence[str],
+    at: datetime,
+    user: User | None = None,
+) -> bool:
+    """Tell the organization's members, or only `user`, a fact; inside the transaction that makes the fact.
+
+    Once per organization, kind and fact: repeating it, also in parallel, changes nothing and gives False. `params` are
+    the figures of the kind's words, ready to be read (amounts and dates formatted; codes as `WORDS` lists them);
+    `page` is a URL name and `page_args` its arguments. Only members of this moment whose role may know are told.
+    Raises KeyError for a missing figure and RuntimeError outside a transaction.
+    """
+    if not connection.in_atomic_block:
+        raise RuntimeError("a notice is written in the transaction of its fact")
+    _say(kind, params)
+    notification, is_new = Notification.objects.get_or_create(
+        organization=organization,
+        kind=kind,
+        fact=fact,
+        defaults={
+            "user": user,
+            "params": dict(params),
+            "page": page,
+            "page_args": [str(one) for one in page_args],
+            "created_at": at,
+        },
+    )
+    if is_new:
+        Delivery.objects.bulk_create(_deliveries(notification, at))
+    return is_new
+
+
+def _deliveries(notification: Notification, at: datetime) -> list[Delivery]:
+    group = GROUP_OF[notification.kind]
+    members = Membership.objects.filter(organization_id=notification.organization_id, user__is_active=True)
+    if notification.user_id is not None:
+        members = members.filter(user_id=notification.user_id)
+    told = [member.user_id for member in members.order_by("pk") if can(member, group.verb)]
+    wishes = NotificationPreference.objects.filter(group=group.name, user__in=told)
+    chosen = {wish.user_id: wish for wish in wishes}
+    rows = []
+    for user_id in told:
+        wish = chosen.get(user_id)
+        in_app, mail = (group.always or wish.in_app, wish.mail) if wish else (True, group.mail)
+        if in_app or mail:
+            rows.append(
+                Delivery(notification=notification, user_id=user_id, in_app=in_app, mail_due_at=at if mail else None)
+            )
+    return rows
