@@ -6,8 +6,9 @@ from typing import ClassVar
 import pgtrigger
 from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import ArrayField, DateTimeRangeField, RangeOperators
+from django.contrib.postgres.indexes import BrinIndex
 from django.db import models
-from django.db.models import Q
+from django.db.models import F, Func, Q
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import CURRENCY_CHOICES, Organization, Project, User
@@ -169,6 +170,8 @@ class RentalEvent(models.Model):
     outcome = models.CharField(max_length=40, blank=True)
     milliseconds = models.PositiveIntegerField(null=True)
     actor = models.ForeignKey(User, models.SET_NULL, null=True, related_name="+")
+    # The figures that belong to `what`, for the reader's own words: {"minutes": 30, "percent": 5}.
+    details = models.JSONField(default=dict)
     at = models.DateTimeField()
 
     class Meta:
@@ -220,6 +223,170 @@ class UsageWindow(models.Model):
 
     def __str__(self) -> str:
         return f"{self.rental_id} {self.meter} {self.seconds} s"
+
+
+class Utilisation(models.Model):
+    """What a running rental's cards were last seen doing, one row a rental, and when the exporter was last asked.
+
+    Percentages are of the cards together: `busy` their mean, `busiest` the busiest one, `memory` used of all.
+    """
+
+    rental = models.OneToOneField(
+        Rental, models.CASCADE, primary_key=True, related_name="utilisation", verbose_name=_("rental")
+    )
+    asked_at = models.DateTimeField(_("asked at"))
+    read_at = models.DateTimeField(_("read at"), null=True, blank=True)
+    busy = models.DecimalField(_("busy, %"), max_digits=5, decimal_places=2, null=True, blank=True)
+    busiest = models.DecimalField(_("busiest card, %"), max_digits=5, decimal_places=2, null=True, blank=True)
+    memory = models.DecimalField(_("memory, %"), max_digits=5, decimal_places=2, null=True, blank=True)
+    cards_read = models.PositiveSmallIntegerField(_("cards read"), default=0)
+    # One object a card, as rentals.utilisation writes them: serial, index, busy, memory_used_mb, memory_total_mb, …
+    cards = models.JSONField(default=list)
+
+    class Meta:
+        verbose_name = _("utilisation")
+        verbose_name_plural = _("utilisation")
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(read_at__isnull=True, busy__isnull=True, busiest__isnull=True, cards_read=0)
+                | Q(
+                    read_at__isnull=False,
+                    busy__isnull=False,
+                    busy__range=(0, 100),
+                    busiest__isnull=False,
+                    busiest__range=(0, 100),
+                    cards_read__gt=0,
+                ),
+                name="utilisation_is_read_whole",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.rental_id} {self.busy} %"
+
+
+class UtilisationSample(models.Model):
+    """Append-only: how busy a rental's cards were at `at`, at most once a minute. A reading that failed leaves no row.
+
+    Kept for some days (rentals.utilisation.KEPT).
+    """
+
+    rental = models.ForeignKey(Rental, models.CASCADE, related_name="samples")
+    at = models.DateTimeField()
+    busy = models.DecimalField(max_digits=5, decimal_places=2)
+    busiest = models.DecimalField(max_digits=5, decimal_places=2)
+    memory = models.DecimalField(max_digits=5, decimal_places=2, null=True)
+    cards_read = models.PositiveSmallIntegerField()
+
+    class Meta:
+        ordering = ["at", "pk"]
+        constraints = [
+            models.UniqueConstraint(
+                F("rental"),
+                # In a zone of its own, or it would depend on the session and be no index.
+                Func(F("at"), template="date_trunc('minute', %(expressions)s AT TIME ZONE 'UTC')"),
+                name="sample_once_a_minute",
+            ),
+            models.CheckConstraint(
+                condition=Q(busy__range=(0, 100), busiest__range=(0, 100), busiest__gte=F("busy"), cards_read__gt=0)
+                & (Q(memory__isnull=True) | Q(memory__range=(0, 100))),
+                name="sample_is_a_share",
+            ),
+        ]
+        indexes = [
+            models.Index(fields=["rental", "at"], name="sample_of_rental"),
+            BrinIndex(fields=["at"], name="sample_age"),
+        ]
+        triggers = [pgtrigger.Protect(name="append_only", operation=pgtrigger.Update)]
+
+    def __str__(self) -> str:
+        return f"{self.rental_id} {self.busy} %"
+
+
+class AutoStopRule(models.Model):
+    """Stop this rental by itself: when its cards were idle, at an instant, or once it has cost so much.
+
+    Idle rules stay in force after they fired: every start is watched anew. The others are done once they fired.
+    `note` is a code: why a rule is no longer in force.
+    """
+
+    class Kind(models.TextChoices):
+        IDLE = "idle", _("When idle")
+        AT_TIME = "at_time", _("At a time")
+        AT_SPEND = "at_spend", _("At a cost")
+
+    class Note(models.TextChoices):
+        NONE = "", _("In force")
+        FIRED = "fired", _("It stopped the machine")
+        NOT_RUNNING = "not_running", _("The machine had been stopped already")
+        REPLACED = "replaced", _("Another rule took its place")
+        REMOVED = "removed", _("Removed")
+        OVER = "over", _("The rental has ended")
+
+    rental = models.ForeignKey(Rental, models.CASCADE, related_name="auto_stop_rules", verbose_name=_("rental"))
+    kind = models.CharField(_("kind"), max_length=8, choices=Kind)
+    minutes = models.PositiveIntegerField(_("minutes"), null=True, blank=True)
+    threshold_percent = models.PositiveSmallIntegerField(_("threshold, %"), null=True, blank=True)
+    stop_at = models.DateTimeField(_("stop at"), null=True, blank=True)
+    amount_minor = models.BigIntegerField(_("amount, minor units"), null=True, blank=True)
+    currency = models.CharField(_("currency"), max_length=3, choices=CURRENCY_CHOICES, blank=True)
+    enabled = models.BooleanField(_("in force"), default=True)
+    created_by = models.ForeignKey(User, models.SET_NULL, null=True, related_name="+", verbose_name=_("created by"))
+    created_at = models.DateTimeField(_("created at"))
+    fired_at = models.DateTimeField(_("fired at"), null=True, blank=True)
+    note = models.CharField(_("note"), max_length=12, choices=Note, blank=True)
+
+    class Meta:
+        verbose_name = _("auto-stop rule")
+        verbose_name_plural = _("auto-stop rules")
+        ordering = ["-created_at", "-pk"]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(
+                    kind="idle",
+                    minutes__isnull=False,  # a range alone is unknown, which a check lets pass
+                    minutes__range=(1, 1440),
+                    threshold_percent__isnull=False,
+                    threshold_percent__range=(1, 100),
+                    stop_at__isnull=True,
+                    amount_minor__isnull=True,
+                    currency="",
+                )
+                | Q(
+                    kind="at_time",
+                    minutes__isnull=True,
+                    threshold_percent__isnull=True,
+                    stop_at__isnull=False,
+                    amount_minor__isnull=True,
+                    currency="",
+                )
+                | (
+                    Q(
+                        kind="at_spend",
+                        minutes__isnull=True,
+                        threshold_percent__isnull=True,
+                        stop_at__isnull=True,
+                        amount_minor__isnull=False,
+                        amount_minor__gt=0,
+                    )
+                    & ~Q(currency="")
+                ),
+                name="auto_stop_has_its_fields",
+            ),
+            models.CheckConstraint(
+                condition=Q(enabled=True, note="") | (Q(enabled=False) & ~Q(note="")), name="auto_stop_says_why_off"
+            ),
+            models.CheckConstraint(
+                condition=~Q(note="fired") | Q(fired_at__isnull=False), name="auto_stop_fired_has_instant"
+            ),
+            models.UniqueConstraint(
+                fields=["rental", "kind"], condition=Q(enabled=True), name="auto_stop_one_in_force"
+            ),
+        ]
+        indexes = [models.Index(fields=["kind", "rental"], condition=Q(enabled=True), name="auto_stop_in_force")]
+
+    def __str__(self) -> str:
+        return f"{self.rental_id} {self.kind}"
 
 
 class Orphan(models.Model):

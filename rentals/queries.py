@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from django.db.models import Case, DecimalField, F, QuerySet, Sum, When
@@ -9,9 +11,11 @@ from django.db.models import Case, DecimalField, F, QuerySet, Sum, When
 from accounts.models import Organization
 from marketplace.lib.money import Money
 from orders.pricing import METER_OF_TERM, line_amount
-from rentals.models import Rental
+from rentals.models import Rental, Utilisation
 
 Meter = Rental.Meter
+# A reading older than this says nothing about now: the exporter or its sweep has fallen silent.
+READING_HOLDS = timedelta(minutes=3)
 
 
 def of_organization(organization: Organization) -> QuerySet[Rental]:
@@ -49,3 +53,17 @@ def prepaid(rental: Rental) -> Money | None:
     return line_amount(
         meter=METER_OF_TERM[one.term], quantity=one.cards, rate=one.rate, currency=one.currency, periods=one.periods
     )
+
+
+def latest_utilisation(rental_ids: Iterable[int], *, at: datetime | None = None) -> dict[int, Utilisation]:
+    """The last reading of each of these rentals that runs, by rental id, with one statement.
+
+    A rental that was never read is missing, and with `at` also one whose reading is too old to be true. Missing is
+    "no reading", never zero percent.
+    """
+    read = Utilisation.objects.filter(
+        rental__in=list(rental_ids), rental__status=Rental.Status.RUNNING, read_at__isnull=False
+    )
+    if at is not None:
+        read = read.filter(read_at__gt=at - READING_HOLDS)
+    return {one.rental_id: one for one in read}

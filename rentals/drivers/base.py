@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from enum import StrEnum
 from pathlib import Path
 from typing import NoReturn, Protocol
@@ -19,7 +20,7 @@ from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
 from marketplace.lib import env
-from rentals.drivers.errors import AuthError, InvalidSpec
+from rentals.drivers.errors import AuthError, InvalidSpec, Unsupported
 
 # --- connections -----------------------------------------------------------------------------------------------------
 
@@ -82,6 +83,7 @@ class Cap(StrEnum):
     CONSOLE = "console"
     FENCE = "fence"
     KEYS_LIVE = "keys_live"
+    UTILISATION = "utilisation"
 
 
 class PowerVerb(StrEnum):
@@ -312,6 +314,20 @@ class Capacity:
     cards_in_use: dict[str, tuple[str, ...]]
 
 
+@dataclass(frozen=True)
+class CardReading:
+    """What its vendor's exporter says of one card, None where it is not published. `busy` in percent, memory in MiB,
+    temperature in °C, power in W. `serial` is the exporter's name of the card, `index` its number on the host."""
+
+    serial: str
+    index: int | None = None
+    busy: Decimal | None = None
+    memory_used: int | None = None
+    memory_total: int | None = None
+    temperature: int | None = None
+    power: Decimal | None = None
+
+
 # --- the promise -----------------------------------------------------------------------------------------------------
 
 
@@ -351,6 +367,13 @@ class Driver(Protocol):
 
     def fence(self, node: str) -> None:
         """Cuts off every machine of the node. Returns only when the engine confirmed it."""
+
+    def utilisation(self, rental: UUID) -> tuple[CardReading, ...]:
+        """What the rental's own cards do now, by the vendor's exporter; a card it does not report is left out.
+
+        Nobody may take silence for idleness: an exporter that does not answer is Transient, never zero percent.
+        """
+        raise Unsupported("no exporter is read here")
 
     def close(self) -> None: ...
 
