@@ -1,7 +1,7 @@
 """The design system as template tags and filters: built in, so that no template has to load them.
 
 Leaves are filters (`money`, `rate`, `number`, `unit`, `dash`) and tags (`status`, `field`, `moment`); boxes with a body
-are block tags (`card`, `alert`, `datatable`, `specs`). `/design/` shows every one of them while DEBUG is on.
+are block tags (`card`, `alert`, `datatable`, `chart`, `specs`). `/design/` shows every one of them while DEBUG is on.
 """
 
 from __future__ import annotations
@@ -155,6 +155,26 @@ def datatable(content: SafeString, label: str = "", id: str = "", dense: bool = 
 
 
 @register.simple_block_tag
+def chart(
+    content: SafeString, title: str = "", *, kind: str = "line", x: str = "category", unit: str = "", x_unit: str = "",
+    stepped: bool = False, stacked: bool = False, open: bool = False, level: int = 3,
+) -> str:  # fmt: skip
+    """The thead and tbody of a table, drawn as a chart above it: the first column is the axis, the others are series.
+
+    kind: line or bar. x: category, number or date (then each row's `data-x` is its number or instant). A cell's number
+    is its `data-value`, else its text; an empty one is a gap. `unit` stands beside the numbers of the axis (¥ before,
+    others behind). The table is in a disclosure, open where scripts do not run, or always with `open`.
+    """
+    return render_to_string(
+        "components/chart.html",
+        {
+            "title": title, "rows": content, "kind": kind, "x": x, "unit": unit, "x_unit": x_unit, "stepped": stepped,
+            "stacked": stacked, "open": open, "level": int(level),
+        },
+    )  # fmt: skip
+
+
+@register.simple_block_tag
 def empty_state(content: str, title: str = "") -> SafeString:
     """What stands where a list would: what is missing and what to do next (the body: text and a button)."""
     return format_html(
@@ -279,15 +299,18 @@ def pagination(context: Context, page: Page, parameter: str = "page") -> str:
 
 
 @register.simple_tag(takes_context=True)
-def nav_link(context: Context, url: str, label: str, section: str = "") -> SafeString:
-    """A link of a navigation list; marked as current on its own page and, by `section` (URL namespaces), below it."""
+def nav_link(context: Context, url: str, label: str, section: str = "", *, below: bool = False) -> SafeString:
+    """A link of a navigation list; marked as current on its own page and below it: by `section` (URL namespaces), or
+    by addresses that begin with its own (`below`)."""
     request = context.get("request")
     mark = ""
     if request is not None:
         match = request.resolver_match
         if request.path == url:
             mark = mark_safe(' aria-current="page"')
-        elif match is not None and set(section.split()) & set(match.namespaces):
+        elif (below and request.path.startswith(url)) or (
+            match is not None and set(section.split()) & set(match.namespaces)
+        ):
             mark = mark_safe(' aria-current="true"')
     return format_html('<li><a href="{}"{}>{}</a></li>', url, mark, label)
 
