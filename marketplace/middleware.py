@@ -15,7 +15,7 @@ GetResponse = Callable[[HttpRequest], HttpResponse]
 
 
 class LocaleMiddleware:
-    """Answer in the language the visitor chose, Chinese where none was chosen."""
+    """Answer in the language the address names or the visitor chose, Chinese where neither did."""
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response

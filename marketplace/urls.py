@@ -5,7 +5,6 @@ from django.contrib import admin
 from django.http import Http404
 from django.urls import include, path
 from django.views.defaults import page_not_found
-from django.views.generic import RedirectView
 
 from marketplace import views
 from marketplace.lib.addresses import in_languages
@@ -18,9 +17,9 @@ urlpatterns = [
     *in_languages(
         path("", views.home, name="home"),
         path("accounts/", include("allauth.urls")),
-        path("console/", RedirectView.as_view(pattern_name="rentals:list"), name="console"),
         path("console/", include("accounts.urls")),
         path("gpus/", include("catalog.urls")),
+        path("", include("trust.urls")),
         path("", include("orders.urls")),
         path("console/", include("rentals.urls")),
         path("", include("billing.urls")),

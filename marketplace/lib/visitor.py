@@ -6,17 +6,21 @@ from django.conf import settings
 from django.http import HttpRequest
 from django.utils import translation
 
+from marketplace.lib import addresses
 from marketplace.lib.money import BILLING_CURRENCIES
 
 CURRENCY_COOKIE = "currency"
 
 
 def language_of(request: HttpRequest) -> str:
-    """The language of the visitor's cookie, else the site's first one.
+    """The language the address names, else that of the visitor's cookie, else the site's first one.
 
     Accept-Language is not asked: a first answer is the same for everybody and names its language, and the switch is in
     the header of every page.
     """
+    named = addresses.language_in(request.path_info)
+    if named:
+        return named
     chosen = request.COOKIES.get(settings.LANGUAGE_COOKIE_NAME, "")
     try:
         return translation.get_supported_language_variant(chosen)
