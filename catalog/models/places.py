@@ -1,0 +1,36 @@
+"""Where machines stand."""
+
+from django.db import models
+from django.db.models import Q
+from django.utils.translation import get_language
+from django.utils.translation import gettext_lazy as _
+
+
+class Region(models.Model):
+    """A place where machines stand."""
+
+    code = models.SlugField(_("code"), unique=True)
+    name_zh = models.CharField(_("name (Chinese)"), max_length=60)
+    name_en = models.CharField(_("name (English)"), max_length=60)
+    admin_code = models.CharField(_("administrative code"), max_length=6)
+    timezone = models.CharField(_("time zone"), max_length=50)
+    has_machine_room = models.BooleanField(_("has a machine room"), default=False)
+    enabled = models.BooleanField(_("enabled"), default=True)
+    is_default = models.BooleanField(_("default"), default=False)
+    basis = models.TextField(_("basis of the facts"), blank=True)
+
+    class Meta:
+        verbose_name = _("region")
+        verbose_name_plural = _("regions")
+        ordering = ["-is_default", "code"]
+        constraints = [
+            models.UniqueConstraint(fields=["is_default"], condition=Q(is_default=True), name="region_one_default")
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def name(self) -> str:
+        """In the reader's language."""
+        return self.name_zh if (get_language() or "").startswith("zh") else self.name_en
