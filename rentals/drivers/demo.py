@@ -7,17 +7,19 @@ any engine: objects are found by label, names come from ids, an answer that did 
 import functools
 import logging
 import ssl
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any
 from uuid import UUID
 
 import httpx
 
+from rentals.drivers import exporter
 from rentals.drivers import probe as ssh_probe
 from rentals.drivers.base import (
     Cap,
     Capacity,
+    CardReading,
     Connection,
     Destroyed,
     Endpoint,
@@ -47,6 +49,8 @@ from rentals.drivers.errors import (
 log = logging.getLogger(__name__)
 
 TIMEOUT = httpx.Timeout(5.0, connect=2.0)
+# A reading is one of many in a row and soon asked for again.
+READING_TIMEOUT = httpx.Timeout(2.0, connect=1.0)
 # No request left this computer, so nothing can have been done.
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
@@ -63,6 +67,21 @@ class NameTaken(Transient):
     """The create met an object of its own name: look again."""
 
 
+def _json(response: httpx.Response, failure: type[DriverError]) -> Any:
+    try:
+        return response.json()
+    except ValueError:
+        raise failure("the engine's answer is not JSON") from None
+
+
+def _text(response: httpx.Response, _failure: type[DriverError]) -> str:
+    return response.text
+
+
+# What an answer holds, or the failure that an unreadable one is.
+Reader = Callable[[httpx.Response, type[DriverError]], Any]
+
+
 @functools.cache
 def _tls() -> ssl.SSLContext:
     return ssl.create_default_context()
@@ -70,7 +89,7 @@ def _tls() -> ssl.SSLContext:
 
 class DemoDriver:
     capabilities = frozenset(
-        {Cap.SLICE, Cap.WHOLE, Cap.CLUSTER, Cap.STOP, Cap.CONSOLE, Cap.FENCE, Cap.KEYS_LIVE},
+        {Cap.SLICE, Cap.WHOLE, Cap.CLUSTER, Cap.STOP, Cap.CONSOLE, Cap.FENCE, Cap.KEYS_LIVE, Cap.UTILISATION},
     )
 
     def __init__(self, connection: Connection) -> None:
@@ -119,6 +138,19 @@ class DemoDriver:
         self, rental: UUID, *, public_keys: Sequence[str], cards: Sequence[str], host_keys: Sequence[str] = ()
     ) -> Health:
         return ssh_probe.probe(self, rental, public_keys=public_keys, cards=cards, host_keys=host_keys)
+
+    def utilisation(self, rental: UUID) -> tuple[CardReading, ...]:
+        """The exporters of all members, of the rental's own cards only."""
+        readings: list[CardReading] = []
+        for machine in self._find(rental=str(rental), timeout=READING_TIMEOUT):
+            path = f"/v1/machines/{machine['name']}/metrics"
+            text = self._ask("GET", path, absent=Transient, read=_text, timeout=READING_TIMEOUT)
+            own = {card["serial"] for card in machine["cards"]}
+            try:
+                readings += [card for card in exporter.cards(text) if card.serial in own]
+            except exporter.NotAnExporter as error:
+                raise Transient(f"GET {path}: {error}") from None
+        return tuple(readings)
 
     # --- verbs ---------------------------------------------------------------------------------------------------
 
@@ -190,11 +222,13 @@ class DemoDriver:
             raise InvalidSpec(f"there is no machine of {rental}")
         return machines
 
-    def _find(self, *, lost_hosts_count: bool = False, **labels: str) -> list[dict[str, Any]]:
+    def _find(
+        self, *, lost_hosts_count: bool = False, timeout: httpx.Timeout | None = None, **labels: str
+    ) -> list[dict[str, Any]]:
         machines: list[dict[str, Any]] = []
         after: str | None = ""
         while after is not None:
-            page = self._ask("GET", "/v1/machines", params={**labels, "after": after})
+            page = self._ask("GET", "/v1/machines", params={**labels, "after": after}, timeout=timeout)
             machines += page["machines"]
             after = page["next"]
         if "rental" in labels and not lost_hosts_count:
@@ -211,11 +245,15 @@ class DemoDriver:
         json: Any = None,
         params: dict[str, Any] | None = None,
         absent: type[DriverError] | None = None,
+        read: Reader = _json,
+        timeout: httpx.Timeout | None = None,
     ) -> Any:
         """The engine's answer; None for 404, unless `absent` names what that means here."""
         write = method != "GET"
         try:
-            response = self._http.request(method, path, json=json, params=params)
+            response = self._http.request(
+                method, path, json=json, params=params, timeout=timeout or httpx.USE_CLIENT_DEFAULT
+            )
         except NEVER_SENT as error:
             raise Transient(f"{method} {path}: {type(error).__name__}") from None
         except httpx.HTTPError as error:
@@ -226,15 +264,8 @@ class DemoDriver:
                 raise absent(f"{method} {path}: not found")
             return None
         if response.is_success:
-            return _read(response, UnknownOutcome if write else Transient)
+            return read(response, UnknownOutcome if write else Transient)
         raise _refusal(response, f"{method} {path}")
-
-
-def _read(response: httpx.Response, failure: type[DriverError]) -> Any:
-    try:
-        return response.json()
-    except ValueError:
-        raise failure("the engine's answer is not JSON") from None
 
 
 def _refusal(response: httpx.Response, call: str) -> DriverError:

@@ -108,6 +108,9 @@ class DemoBench(Bench):
     def view(self, name: str) -> dict[str, Any]:
         return self.admin.get(f"/v1/machines/{name}").raise_for_status().json()
 
+    def metrics(self, name: str) -> str:
+        return self.admin.get(f"/v1/machines/{name}/metrics").raise_for_status().text
+
     def names(self, rental: UUID) -> list[str]:
         answer = self.admin.get("/v1/machines", params={"rental": str(rental)}).raise_for_status()
         return [machine["name"] for machine in answer.json()["machines"]]

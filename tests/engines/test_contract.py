@@ -1,13 +1,16 @@
 """What every driver promises, run against a real engine. A new driver joins by adding its bench."""
 
+import asyncio
 import json
 from dataclasses import replace
+from decimal import Decimal
 from uuid import uuid4
 
 import asyncssh
 import pytest
 
 from rentals.drivers.base import (
+    Accelerator,
     Destroyed,
     Fault,
     MemberSpec,
@@ -484,3 +487,81 @@ def test_a_probe_of_a_machine_that_does_not_run_sets_no_key(bench):
         assert (health.ok, health.reason) == (False, Fault.NOT_RUNNING)
 
     assert bench.view(spec.name(0))["public_keys"] == list(spec.public_keys)
+
+
+# --- what the cards do ----------------------------------------------------------------------------------------------
+
+
+def test_utilisation_names_the_rentals_own_cards_and_is_zero_while_nobody_works(bench):
+    spec, other = bench.spec(cards=2), bench.spec(cards=1)
+    bench.running(spec), bench.running(other)
+
+    readings = bench.driver.utilisation(spec.rental)
+
+    assert [(one.serial, one.index, one.busy) for one in readings] == [
+        (spec.members[0].cards[0], 0, Decimal(0)),
+        (spec.members[0].cards[1], 1, Decimal(0)),
+    ]
+    assert [(one.memory_used, one.memory_total, one.temperature, one.power) for one in readings] == [
+        (0, 24576, None, None)
+    ] * 2
+
+
+def test_utilisation_rises_with_what_runs_inside(bench):
+    (member,) = bench.running(spec := bench.spec(cards=2)).members
+
+    async def work(connection):
+        async with connection.create_process(), connection.create_process():
+            return await asyncio.to_thread(bench.driver.utilisation, spec.rental)
+
+    during = logins.attempt(member, CUSTOMER, work)
+
+    assert [(one.busy, one.memory_used) for one in during] == [(Decimal(50), 4096)] * 2
+    wait_for(lambda: [one.busy for one in bench.driver.utilisation(spec.rental)] == [Decimal(0)] * 2)
+
+
+def test_a_clusters_utilisation_covers_every_member(bench):
+    spec = bench.spec(cards=2, members=2)
+    bench.running(spec)
+
+    assert [one.serial for one in bench.driver.utilisation(spec.rental)] == [
+        card for member in spec.members for card in member.cards
+    ]
+
+
+def test_an_ascend_machine_is_read_in_its_own_exporters_words(bench):
+    accelerator = Accelerator("Huawei", "Ascend 910B3", "huawei.com/Ascend910", 1, 64)
+    spec = bench.spec(accelerator=accelerator, cards=1)
+    bench.running(spec)
+
+    (reading,) = bench.driver.utilisation(spec.rental)
+
+    assert (reading.busy, reading.memory_used, reading.memory_total) == (Decimal(0), 0, 65536)
+    assert "npu_chip_info_utilization{" in bench.metrics(spec.name(0))
+
+
+def test_silence_of_the_exporter_is_never_zero_percent(bench):
+    spec = bench.spec()
+    bench.running(spec)
+    bench.faults(exporter_down=True)
+    with pytest.raises(Transient):
+        bench.driver.utilisation(spec.rental)
+    bench.heal()
+    bench.faults(lost_hosts=["host-0"])
+    with pytest.raises(NodeLost):
+        bench.driver.utilisation(spec.rental)
+    bench.heal()
+    bench.driver.power(spec.rental, PowerVerb.STOP)
+    with pytest.raises(InvalidSpec):
+        bench.driver.utilisation(spec.rental)
+    assert bench.driver.utilisation(uuid4()) == ()
+
+
+def test_the_demo_exporter_says_that_it_is_one(bench):
+    spec = bench.spec(cards=1)
+    bench.running(spec)
+
+    lines = [line for line in bench.metrics(spec.name(0)).splitlines() if not line.startswith("#")]
+
+    assert len(lines) == 3
+    assert all('demo="true"' in line for line in lines)

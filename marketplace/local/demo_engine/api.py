@@ -5,8 +5,10 @@
     GET    /v1/machines?rental=…&after=…    GET    /v1/machines/<name>/console?tail=50
     POST   /v1/machines                     POST   /v1/hosts/<host>/fence
     GET    /v1/machines/<name>              GET, PUT, DELETE /admin/faults
-    DELETE /v1/machines/<name>              DELETE /admin/machines/<name> (by hand)  POST …/<name>/host-key
+    GET    /v1/machines/<name>/metrics      DELETE /admin/machines/<name> (by hand)  POST …/<name>/host-key
+    DELETE /v1/machines/<name>
 
+Metrics are the vendor's exporter's text, of the machine's own cards; everything else is JSON.
 Every query parameter of the list but `after` and `limit` is a label to match.
 """
 
@@ -67,6 +69,8 @@ class Api:
                 self.engine.machine(name)
                 tail = _number(request.query.get("tail", "50"), 1, 200)
                 return Answer(200, {"lines": self.engine.store.console(name, tail)})
+            case ("GET", "v1", "machines", name, "metrics"):
+                return Answer(200, self.engine.metrics(name))
             case ("POST", "v1", "hosts", host, "fence"):
                 return Answer(200, {"stopped": self.engine.fence(host)})
         raise Refusal(404, "no_such_path", "no such path")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from marketplace.local.demo_engine import ssh
+from marketplace.local.demo_engine import exporter, ssh
 from marketplace.local.demo_engine.store import Machine, Store
 
 NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
@@ -26,6 +26,7 @@ NO_FAULTS: dict[str, Any] = {
     "no_capacity": False,
     "bad_images": [],  # slugs the engine cannot pull
     "lost_hosts": [],  # hosts that stopped reporting; their machines may still answer
+    "exporter_down": False,  # nobody answers for what the cards do
 }
 
 
@@ -123,6 +124,15 @@ class Engine:
             "host_key": machine.host_public,
             "created_at": machine.created_at,
         }
+
+    def metrics(self, name: str) -> str:
+        """What the exporter beside this machine says of its cards."""
+        machine = self.machine(name)
+        if self.faults["exporter_down"]:
+            raise Refusal(503, "exporter_down", "the exporter does not answer")
+        if machine.state != "running":
+            raise Refusal(409, "not_running", f"{name} is {machine.state}, not running")
+        return exporter.text(machine, sessions=self._doors[name].sessions)
 
     # --- verbs ---------------------------------------------------------------------------------------------------
 

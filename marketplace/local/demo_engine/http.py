@@ -1,4 +1,4 @@
-"""HTTP/1.1 over asyncio streams, as much of it as a loopback API needs: bounded, keep-alive, JSON only."""
+"""HTTP/1.1 over asyncio streams, as much of it as a loopback API needs: bounded, keep-alive, JSON and plain text."""
 
 import asyncio
 import contextlib
@@ -29,7 +29,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """`sent=False`: the work is done but the connection is cut, as when a network drops the answer."""
+    """A body of text goes out as an exporter's text, any other as JSON.
+
+    `sent=False`: the work is done but the connection is cut, as when a network drops the answer.
+    """
 
     status: int
     body: Any
@@ -139,11 +142,16 @@ def _error(refusal: Refusal) -> dict[str, Any]:
     return {"error": {"code": refusal.code, "message": refusal.message}}
 
 
+def _json(body: Any) -> str:
+    return json.dumps(body, ensure_ascii=False)
+
+
 async def _send(writer: asyncio.StreamWriter, status: int, body: Any, *, keep: bool) -> None:
-    raw = json.dumps(body, ensure_ascii=False).encode()
+    kind, text = ("text/plain; version=0.0.4", body) if isinstance(body, str) else ("application/json", _json(body))
+    raw = text.encode()
     head = (
         f"HTTP/1.1 {status} {PHRASES.get(status, 'Refused')}\r\n"
-        f"Content-Type: application/json; charset=utf-8\r\nContent-Length: {len(raw)}\r\n"
+        f"Content-Type: {kind}; charset=utf-8\r\nContent-Length: {len(raw)}\r\n"
         f"Connection: {'keep-alive' if keep else 'close'}\r\n\r\n"
     )
     writer.write(head.encode("latin-1") + raw)

@@ -5,6 +5,7 @@ import shlex
 import time
 from collections.abc import Callable
 
+from marketplace.local.demo_engine.exporter import is_ascend
 from marketplace.local.demo_engine.store import Machine
 
 NOTICE = (
@@ -68,7 +69,7 @@ def _uptime(machine: Machine, arguments: list[str]) -> Answer:
 
 
 def _help(machine: Machine, arguments: list[str]) -> Answer:
-    tool = "npu-smi info" if _is_ascend(machine) else "nvidia-smi -L"
+    tool = "npu-smi info" if is_ascend(machine) else "nvidia-smi -L"
     return (
         f"{NOTICE}"
         "  cards [--json]   分配的卡 / the cards this machine was given\n"
@@ -77,12 +78,8 @@ def _help(machine: Machine, arguments: list[str]) -> Answer:
     ), 0
 
 
-def _is_ascend(machine: Machine) -> bool:
-    return machine.vendor.lower() in {"huawei", "ascend"}
-
-
 def _commands(machine: Machine) -> dict[str, Callable[[Machine, list[str]], Answer]]:
-    vendor_tool = {"npu-smi": _npu_smi} if _is_ascend(machine) else {"nvidia-smi": _nvidia_smi}
+    vendor_tool = {"npu-smi": _npu_smi} if is_ascend(machine) else {"nvidia-smi": _nvidia_smi}
     return {
         "cards": _cards,
         "hostname": lambda machine, arguments: (machine.hostname + "\n", 0),

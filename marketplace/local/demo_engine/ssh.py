@@ -90,6 +90,7 @@ class Door:
         self._sock = sock
         self._acceptor: asyncssh.SSHAcceptor | None = None
         self._connections: set[asyncssh.SSHServerConnection] = set()
+        self.sessions = 0  # shells and commands that run at this moment
 
     @property
     def is_open(self) -> bool:
@@ -187,7 +188,11 @@ class _Server(asyncssh.SSHServer):
         return _Process(self._serve, None, 3, False)
 
     async def _serve(self, process: asyncssh.SSHServerProcess) -> None:
-        await converse(self._door.machine, process)
+        self._door.sessions += 1
+        try:
+            await converse(self._door.machine, process)
+        finally:
+            self._door.sessions -= 1
 
 
 class _Process(asyncssh.SSHServerProcess):
