@@ -11,8 +11,9 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
 # Every entry is a sweep: it finds the rows that are ready for its floor, so a lost message costs one beat and no fact.
-# In the data's way: orders, provisioning, metering, invoices, Stripe, housekeeping.
+# In the data's way: catalogue, orders, provisioning, metering, invoices, Stripe, housekeeping.
 SWEEPS = {
+    "catalog.fold_changes": 10,
     "orders.expire_holds": 30,
     "orders.expire_quotes": 300,
     "rentals.open_rentals": 5,

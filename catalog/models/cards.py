@@ -4,6 +4,8 @@ from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
+from catalog.changes import leave_a_change
+
 
 class Source(models.Model):
     """Where a figure of the catalogue comes from."""
@@ -16,6 +18,7 @@ class Source(models.Model):
     class Meta:
         verbose_name = _("source")
         verbose_name_plural = _("sources")
+        triggers = [leave_a_change()]
 
     def __str__(self) -> str:
         return self.key
@@ -69,6 +72,7 @@ class GpuModel(models.Model):
     class Meta:
         verbose_name = _("GPU model")
         verbose_name_plural = _("GPU models")
+        triggers = [leave_a_change()]
         ordering = ["name"]
 
     def __str__(self) -> str:

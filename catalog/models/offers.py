@@ -11,6 +11,7 @@ from django.db.models import F, Func, Q
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import CURRENCY_CHOICES
+from catalog.changes import leave_a_change
 from catalog.models.cards import GpuModel
 from catalog.models.places import Region
 from catalog.models.stock import Pool
@@ -80,6 +81,7 @@ class Offer(models.Model):
     class Meta:
         verbose_name = _("offer")
         verbose_name_plural = _("offers")
+        triggers = [leave_a_change()]
         ordering = ["slug"]
         constraints = [
             models.CheckConstraint(
@@ -136,6 +138,11 @@ class Price(models.Model):
         verbose_name = _("price")
         verbose_name_plural = _("prices")
         ordering = ["offer", "meter", "currency", "valid_from"]
+        indexes = [
+            # The next dated price, asked for with every page.
+            models.Index(fields=["valid_from"], name="price_from"),
+            models.Index(fields=["valid_to"], name="price_to"),
+        ]
         constraints = [
             models.CheckConstraint(condition=Q(rate__gte=0), name="price_not_negative"),
             models.CheckConstraint(
@@ -161,6 +168,7 @@ class Price(models.Model):
             ),
         ]
         triggers = [
+            leave_a_change(),
             pgtrigger.Protect(
                 name="started_price_is_fixed",
                 operation=pgtrigger.Update,

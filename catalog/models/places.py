@@ -5,6 +5,8 @@ from django.db.models import Q
 from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
+from catalog.changes import leave_a_change
+
 
 class Region(models.Model):
     """A place where machines stand."""
@@ -22,6 +24,7 @@ class Region(models.Model):
     class Meta:
         verbose_name = _("region")
         verbose_name_plural = _("regions")
+        triggers = [leave_a_change()]
         ordering = ["-is_default", "code"]
         constraints = [
             models.UniqueConstraint(fields=["is_default"], condition=Q(is_default=True), name="region_one_default")

@@ -4,9 +4,11 @@ from django.contrib.postgres.constraints import ExclusionConstraint
 from django.contrib.postgres.fields import DateTimeRangeField, RangeOperators
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import Upper  # a range's upper bound in PostgreSQL
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
+from catalog.changes import leave_a_change
 from catalog.models.cards import GpuModel
 from catalog.models.places import Region
 
@@ -29,6 +31,7 @@ class Pool(models.Model):
     class Meta:
         verbose_name = _("pool")
         verbose_name_plural = _("pools")
+        triggers = [leave_a_change()]
         ordering = ["code"]
 
     def __str__(self) -> str:
@@ -58,6 +61,7 @@ class Host(models.Model):
     class Meta:
         verbose_name = _("host")
         verbose_name_plural = _("hosts")
+        triggers = [leave_a_change()]
         ordering = ["name"]
         constraints = [models.CheckConstraint(condition=Q(cards_free__lte=F("cards_total")), name="host_free_in_total")]
         # No index carries cards_free: every claim changes it, and each change would be a new index entry.
@@ -118,7 +122,10 @@ class Reservation(models.Model):
     class Meta:
         verbose_name = _("reservation")
         verbose_name_plural = _("reservations")
+        triggers = [leave_a_change()]
         constraints = [models.CheckConstraint(condition=Q(cards__gt=0), name="reservation_has_cards")]
+        # The next one to end, asked for with every page.
+        indexes = [models.Index(Upper("period"), name="reservation_end")]
 
     def __str__(self) -> str:
         return f"{self.pool} · {self.cards}"
