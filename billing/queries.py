@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import connection
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, Q, QuerySet, Sum
 
 from accounts.models import CreditLine, Organization
 from billing.models import Invoice
@@ -31,20 +31,19 @@ def unpaid_invoices_of(organization: Organization) -> QuerySet[Invoice]:
 
 # One rounding for each subscription and meter, as its invoice line will have; windows and the open meter together.
 # Half up on the magnitude by whole division: a quotient of long figures would itself be rounded first.
-_UNBILLED = """
+_USED = """
     WITH used AS (
         SELECT w.subscription_id, w.meter, w.rate, w.quantity,
                sum(CASE WHEN w.reverses_id IS NULL THEN w.seconds ELSE -w.seconds END) AS seconds
         FROM rentals_usagewindow w
         JOIN orders_subscription s ON s.id = w.subscription_id AND s.term = 'hour'
-        WHERE w.organization_id = %(organization)s
-          AND NOT EXISTS (SELECT 1 FROM billing_billedwindow b WHERE b.window_id = w.id)
+        WHERE w.organization_id = %(organization)s AND {which}
         GROUP BY w.subscription_id, w.meter, w.rate, w.quantity
         UNION ALL
         SELECT r.subscription_id, r.meter,
                CASE r.meter WHEN 'card_hour' THEN s.rate ELSE s.disk_rate END,
                CASE r.meter WHEN 'card_hour' THEN s.cards ELSE s.disk_gb END,
-               floor(extract(epoch FROM %(at)s - r.metered_from))::bigint
+               floor(extract(epoch FROM %(at)s - {since}))::bigint
         FROM rentals_rental r
         JOIN orders_subscription s ON s.id = r.subscription_id AND s.term = 'hour'
         WHERE r.organization_id = %(organization)s AND r.metered_from < %(at)s
@@ -54,14 +53,34 @@ _UNBILLED = """
     )
     SELECT COALESCE(sum(sign(exact) * div(abs(exact) + 1800, 3600)), 0)::bigint FROM lines
 """
+_UNBILLED = _USED.format(
+    which="NOT EXISTS (SELECT 1 FROM billing_billedwindow b WHERE b.window_id = w.id)", since="r.metered_from"
+)
+_SINCE = _USED.format(which="lower(w.period) >= %(since)s", since="greatest(r.metered_from, %(since)s)")
 
 
 def unbilled_minor(*, organization: Organization, at: datetime) -> int:
     """Used up to `at` and on no invoice yet: unbilled windows and running meters, in minor units."""
-    values = {"organization": organization.pk, "at": at, "scale": 10 ** exponent(organization.currency)}
+    return _used(_UNBILLED, organization, {"at": at})
+
+
+def used_since_minor(*, organization: Organization, since: datetime, at: datetime) -> int:
+    """Used by the hour in `[since, at)`, billed or not, in minor units. `since` is a local midnight of the
+    organization: windows are cut there."""
+    return _used(_SINCE, organization, {"since": since, "at": at})
+
+
+def _used(query: str, organization: Organization, values: dict[str, datetime]) -> int:
+    scale = 10 ** exponent(organization.currency)
     with connection.cursor() as cursor:
-        cursor.execute(_UNBILLED, values)
+        cursor.execute(query, {**values, "organization": organization.pk, "scale": scale})
         return int(cursor.fetchone()[0])
+
+
+def paid_in_advance_minor(*, organization: Organization, since: datetime, at: datetime) -> int:
+    """What was paid in `[since, at)` for orders by the month or year, in minor units."""
+    paid = Order.objects.filter(organization=organization, paid_at__gte=since, paid_at__lt=at)
+    return paid.aggregate(total=Sum("total_minor", default=0))["total"]
 
 
 def owed_minor(*, organization: Organization) -> int:

@@ -151,7 +151,7 @@ ACCOUNT_LOGIN_BY_CODE_ENABLED = False
 ACCOUNT_SESSION_REMEMBER = True
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 LOGIN_URL = "account_login"
-LOGIN_REDIRECT_URL = reverse_lazy("rentals:list")
+LOGIN_REDIRECT_URL = reverse_lazy("rentals:overview")
 ACCOUNT_LOGOUT_REDIRECT_URL = "/"
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = not DEBUG

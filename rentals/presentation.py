@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
+from decimal import Decimal
 
-from marketplace.lib.money import Money
+from marketplace.lib.money import SYMBOLS, Money
 from rentals.metering import Usage
 from rentals.models import Rental
 
@@ -26,3 +27,9 @@ def ssh_command(rental: Rental) -> str:
     if not rental.ssh_port:
         return ""
     return f"ssh -p {rental.ssh_port} {rental.ssh_user or 'root'}@{rental.ssh_host}"
+
+
+def per_hour(rate: Decimal, currency: str) -> str:
+    """What a meter costs in an hour with at least four decimals, so that small disks do not read as nothing."""
+    digits = -int(rate.normalize().as_tuple().exponent) if rate else 0
+    return f"{SYMBOLS[currency]}{rate:,.{min(max(digits, 4), 6)}f}"

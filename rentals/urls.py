@@ -2,12 +2,19 @@
 
 from django.urls import path
 
+from rentals.views.activity import Activity, ActivityExport
+from rentals.views.bulk import BulkStop
 from rentals.views.listing import RentalList
 from rentals.views.machine import RentalDetail, RentalLive, Start, Stop, Terminate
+from rentals.views.overview import Overview
 
 app_name = "rentals"
 urlpatterns = [
+    path("", Overview.as_view(), name="overview"),
+    path("activity/", Activity.as_view(), name="activity"),
+    path("activity/export/", ActivityExport.as_view(), name="activity_export"),
     path("rentals/", RentalList.as_view(), name="list"),
+    path("rentals/stop/", BulkStop.as_view(), name="bulk_stop"),
     path("rentals/<uuid:key>/", RentalDetail.as_view(), name="detail"),
     path("rentals/<uuid:key>/live/", RentalLive.as_view(), name="live"),
     path("rentals/<uuid:key>/stop/", Stop.as_view(), name="stop"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import tempfile
 from typing import Any
 
@@ -19,9 +20,15 @@ BOM = "\ufeff"
 IN_MEMORY = 4 * 1024 * 1024
 
 # Characters that make a spreadsheet take a text for a formula, with their full-width twins.
-_FORMULA = r"'^([=+\-@\t\r\n＝＋－＠])'"
+_STARTS_FORMULA = r"^([=+\-@\t\r\n＝＋－＠])"
+_FORMULA = f"'{_STARTS_FORMULA}'"
 # Digits that a spreadsheet would turn into a rounded number or strip of their zeros.
 _DIGITS = r"'^([0-9]{12,}|0[0-9]+)$'"
+
+
+def harmless(text: str) -> str:
+    """The text with an apostrophe before it where a spreadsheet would take it for a formula."""
+    return re.sub(_STARTS_FORMULA, r"'\1", text)
 
 
 def invoice_lines_csv(invoices: QuerySet[Invoice]) -> Chunks:

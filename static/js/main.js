@@ -1,6 +1,7 @@
 // Behaviours are delegated, so they hold for rows that arrive later too. Without any of them every page still works.
 // The semicolons behind the imports are needed: by them the files' hashed names are put in for production.
 import "./behaviours/chart.js";
+import "./behaviours/check-all.js";
 import "./behaviours/copy.js";
 import "./behaviours/confirm-submit-once.js";
 import "./behaviours/live.js";
