@@ -4,9 +4,11 @@ from catalog.changes import Change, ChangeTotal
 from catalog.models.cards import GpuModel, Image, Source
 from catalog.models.offers import Offer, OfferQuerySet, Price, PriceQuerySet
 from catalog.models.places import Region
+from catalog.models.service import DeliveryRecord, Question
 from catalog.models.stock import Allocation, Gpu, Host, Pool, Reservation
+from catalog.models.waiting import Waitlist
 
 __all__ = [
-    "Allocation", "Change", "ChangeTotal", "Gpu", "GpuModel", "Host", "Image", "Offer", "OfferQuerySet", "Pool",
-    "Price", "PriceQuerySet", "Region", "Reservation", "Source",
+    "Allocation", "Change", "ChangeTotal", "DeliveryRecord", "Gpu", "GpuModel", "Host", "Image", "Offer",
+    "OfferQuerySet", "Pool", "Price", "PriceQuerySet", "Question", "Region", "Reservation", "Source", "Waitlist",
 ]  # fmt: skip

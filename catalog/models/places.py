@@ -9,7 +9,12 @@ from catalog.changes import leave_a_change
 
 
 class Region(models.Model):
-    """A place where machines stand."""
+    """A place where machines stand, and what becomes of the data on them."""
+
+    class Crossing(models.TextChoices):
+        UNSTATED = "", _("Not stated yet")
+        KEPT = "kept", _("Stays in mainland China")
+        AGREED = "agreed", _("Crosses the border only by agreement")
 
     code = models.SlugField(_("code"), unique=True)
     name_zh = models.CharField(_("name (Chinese)"), max_length=60)
@@ -20,6 +25,11 @@ class Region(models.Model):
     enabled = models.BooleanField(_("enabled"), default=True)
     is_default = models.BooleanField(_("default"), default=False)
     basis = models.TextField(_("basis of the facts"), blank=True)
+    data_stays_zh = models.TextField(_("where data stays (Chinese)"), blank=True)
+    data_stays_en = models.TextField(_("where data stays (English)"), blank=True)
+    crossing = models.CharField(_("across the border"), max_length=10, choices=Crossing, blank=True)
+    crossing_zh = models.TextField(_("crossing the border, in words (Chinese)"), blank=True)
+    crossing_en = models.TextField(_("crossing the border, in words (English)"), blank=True)
 
     class Meta:
         verbose_name = _("region")
