@@ -1,8 +1,9 @@
 """Pages that belong to no app: home, the currency switch, health, the design page, errors."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import SimpleNamespace
+from typing import Any
 
 import redis
 from django import forms
@@ -15,19 +16,32 @@ from django.shortcuts import render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
+from django.views import i18n
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from catalog import queries
+from accounts import actions as accounts
+from catalog import queries, visitor_pages
 from marketplace.lib import clock, visitor
 from marketplace.lib.money import BILLING_CURRENCIES
 
 
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
+    return visitor_pages.render(request, "marketplace/home.html", lambda at: _home(request, at))
+
+
+def _home(request: HttpRequest, at: datetime) -> dict[str, Any]:
     currency = visitor.currency_of(request)
-    summary = queries.home_summary(currency=currency, at=clock.now())
-    return render(request, "marketplace/home.html", {"summary": summary, "currency": currency})
+    return {"summary": queries.home_summary(currency=currency, at=at), "currency": currency}
+
+
+@require_POST
+def set_language(request: HttpRequest) -> HttpResponse:
+    """Django's own, and the language of mails to whoever is signed in."""
+    if request.user.is_authenticated:
+        accounts.remember_language(user=request.user, language=request.POST.get("language", ""))
+    return i18n.set_language(request)
 
 
 @require_POST

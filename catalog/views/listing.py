@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import lru_cache
 from types import SimpleNamespace
 from typing import NamedTuple
@@ -15,10 +16,10 @@ from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from catalog import presentation, queries
+from catalog import presentation, queries, visitor_pages
 from catalog.forms import OfferFilterForm
 from catalog.queries import PAGE_SIZE, Facets, OfferFilter, OfferRow
-from marketplace.lib import clock, kept, visitor
+from marketplace.lib import visitor
 
 # More than a page ever shows; a longer list of ids is cut.
 MOST_COUNTS = 100
@@ -29,17 +30,20 @@ LONGEST_ID = 18
 @require_safe
 def offer_list(request: HttpRequest) -> HttpResponse:
     """What is on sale. The address carries every filter, so a view of the list can be kept and shared."""
+    return visitor_pages.render(request, "catalog/list.html", lambda at: {"content": _content(request, at)})
+
+
+def _content(request: HttpRequest, at: datetime) -> SafeString:
     currency, query = visitor.currency_of(request), request.GET.urlencode()
     facets = queries.facets()
     wanted = OfferFilterForm(request.GET, facets).wanted() if query else OfferFilter()
     number = _page_number(request.GET)
-    found = queries.offers(wanted, currency=currency, at=clock.now(), page=number)
+    found = queries.offers(wanted, currency=currency, at=at, page=number)
     if not found.rows and number > 1:
         raise Http404
-    shown = ListContent(
-        tuple(found.rows), found.total, number, facets, query, wanted.term, currency, get_language() or ""
+    return _list(
+        ListContent(tuple(found.rows), found.total, number, facets, query, wanted.term, currency, get_language() or "")
     )
-    return kept.render(request, "catalog/list.html", lambda: {"content": _list(shown)}, shown=shown)
 
 
 @never_cache

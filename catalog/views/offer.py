@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from typing import Any
+
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
 from django.utils.translation import get_language
 from django.views.decorators.http import require_safe
 
-from catalog import presentation, queries
+from catalog import presentation, queries, visitor_pages
 from catalog.models import Offer, Price
 from catalog.queries import TERMS, Stock
 from catalog.texts import in_language
-from marketplace.lib import clock, visitor
+from marketplace.lib import visitor
 
 
 @require_safe
 def offer_detail(request: HttpRequest, slug: str) -> HttpResponse:
     """One offer: every sourced figure, every price, what is free, and its other sizes and regions."""
-    currency, language, at = visitor.currency_of(request), get_language() or "", clock.now()
+    return visitor_pages.render(request, "catalog/offer.html", lambda at: _context(request, slug, at))
+
+
+def _context(request: HttpRequest, slug: str, at: datetime) -> dict[str, Any]:
+    currency, language = visitor.currency_of(request), get_language() or ""
     offer = (
         Offer.objects.on_sale().filter(slug=slug, gpu_model__isnull=False).select_related("gpu_model", "region").first()
     )
@@ -28,7 +34,7 @@ def offer_detail(request: HttpRequest, slug: str) -> HttpResponse:
     own = next(row for row in rows if row.id == offer.pk)
     sources = presentation.numbered_sources(offer.gpu_model)
     term = request.GET.get("term", "")
-    context = {
+    return {
         "offer": offer,
         "gpu": offer.gpu_model,
         "currency": currency,
@@ -46,4 +52,3 @@ def offer_detail(request: HttpRequest, slug: str) -> HttpResponse:
         "isolation": presentation.ISOLATION_MEANS[Offer.Isolation(offer.isolation)],
         "hours_in_month": presentation.HOURS_IN_MONTH,
     }
-    return render(request, "catalog/offer.html", context)

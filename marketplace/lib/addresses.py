@@ -1,7 +1,7 @@
 """Each language under its own address: Chinese pages at /…, English ones at /en/….
 
-An address without a language is answered in the one the visitor chose, so that a bookmark, a mailed link or a form keeps
-working; the pages' own links, and what search engines are told, always name the language.
+An address without a language is answered in the one the visitor chose, so that a bookmark, a mailed link or a form
+keeps working; the pages' own links, and what search engines are told, always name the language.
 """
 
 from __future__ import annotations

@@ -2,14 +2,17 @@
 
 Rendering is what a page costs. For somebody without a session a page is made of what its view found, the address, the
 language, the currency and the year in its footer: equal values make the equal page, so nothing can be stale and nothing
-needs a lifetime. Only the token against forged forms is each visitor's own and put in afterwards.
+needs a lifetime. Only the token against forged forms, each visitor's own, and the time of the answer are put in
+afterwards.
 """
 
 from __future__ import annotations
 
 import secrets
+import zoneinfo
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -24,34 +27,44 @@ from marketplace.lib import visitor
 # Pages a process keeps; the one that was asked for longest ago goes first.
 MOST = 128
 LONGEST_ADDRESS = 200
-# Stands where the token will be; random, so that no address can name it.
+# Stand where the token and the time will be; random, so that no address can name them.
 TOKEN = secrets.token_hex(16)
+ANSWERED_AT = secrets.token_hex(16)
 MESSAGES_COOKIE = "messages"
 
 _pages: OrderedDict[Hashable, str] = OrderedDict()
 
 
 def render(
-    request: HttpRequest, template: str, context: Callable[[], dict[str, Any]], *, shown: Hashable
+    request: HttpRequest, template: str, context: Callable[[], dict[str, Any]], *, shown: Hashable, at: datetime
 ) -> HttpResponse:
-    """As Django's `render`. `shown` is everything that the view's part of the page depends on."""
+    """As Django's `render`, with the context made only when it is needed.
+
+    `shown` is everything that the view's part of the page depends on, read before the context is made. The template may
+    say when it answered: `answered_at`, hours to seconds in the reader's zone.
+    """
+    answered = timezone.localtime(at, zoneinfo.ZoneInfo(_zone(request))).strftime("%H:%M:%S")
     if not _is_a_stranger(request) or len(request.get_full_path()) > LONGEST_ADDRESS:
-        return HttpResponse(render_to_string(template, context(), request))
+        return HttpResponse(render_to_string(template, context() | {"answered_at": answered}, request))
     key = (
         template,
         request.get_host(),
         request.get_full_path(),
         get_language(),
         visitor.currency_of(request),
-        timezone.localdate().year,
+        timezone.localdate(at).year,
         shown,
     )
     # Taken out and put back at the end: each step is atomic, so threads need no lock.
-    page = _pages.pop(key, None) or render_to_string(template, context() | {"csrf_token": TOKEN}, request)
+    page = _pages.pop(key, None) or _page(request, template, context())
     _pages[key] = page
     if len(_pages) > MOST:
         _pages.popitem(last=False)
-    return HttpResponse(page.replace(TOKEN, get_token(request)))
+    return HttpResponse(page.replace(TOKEN, get_token(request)).replace(ANSWERED_AT, answered))
+
+
+def _page(request: HttpRequest, template: str, context: dict[str, Any]) -> str:
+    return render_to_string(template, context | {"csrf_token": TOKEN, "answered_at": ANSWERED_AT}, request)
 
 
 def forget() -> None:
@@ -62,3 +75,8 @@ def forget() -> None:
 def _is_a_stranger(request: HttpRequest) -> bool:
     """Nobody is signed in and no message waits: both travel in these cookies alone."""
     return not {settings.SESSION_COOKIE_NAME, MESSAGES_COOKIE} & request.COOKIES.keys()
+
+
+def _zone(request: HttpRequest) -> str:
+    organization = getattr(request, "organization", None)
+    return organization.zone if organization else settings.TIME_ZONE
