@@ -8,7 +8,7 @@ VENV := .venv/bin
 # written before the commands, so that make starts them without a shell in between that would swallow signals.
 run reset loop bench types check messages: export DEBUG := 1
 T ?= tests
-CODE := accounts billing catalog marketplace orders rentals tests benchmarks manage.py
+CODE := accounts billing catalog marketplace orders rentals trust tests benchmarks manage.py
 
 # The first Python of these that is new enough; `make run PYTHON=/path/to/python3.12` chooses another.
 PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3 python3.14 python; do \

@@ -28,6 +28,8 @@ def site(request: HttpRequest) -> dict[str, Any]:
             "currencies": BILLING_CURRENCIES,
             "languages": LANGUAGE_NAMES,
             "icp_number": settings.ICP_NUMBER,
+            "police_filing": settings.POLICE_FILING_NUMBER,
+            "telecom_licence": settings.TELECOM_LICENCE,
             "support_phone": settings.SUPPORT_PHONE,
             "demo": settings.DEBUG,
         }

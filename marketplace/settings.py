@@ -29,6 +29,7 @@ INSTALLED_APPS = [
     "marketplace",
     "accounts",
     "catalog",
+    "trust",
     "orders",
     "rentals",
     "billing",
@@ -282,7 +283,10 @@ NEW_ORGANIZATION_CREDIT = {
     "CNY": env.integer("NEW_ORGANIZATION_CREDIT_CNY", 500_000 if DEBUG else 0, minimum=0),
     "USD": env.integer("NEW_ORGANIZATION_CREDIT_USD", 75_000 if DEBUG else 0, minimum=0),
 }
+# Shown at the foot of every page; empty hides it. ICP filing, public security filing, value-added telecom licence.
 ICP_NUMBER = env.text("ICP_NUMBER")
+POLICE_FILING_NUMBER = env.text("POLICE_FILING_NUMBER")
+TELECOM_LICENCE = env.text("TELECOM_LICENCE")
 SUPPORT_PHONE = env.text("SUPPORT_PHONE")
 # Shown on invoices that are paid by bank transfer: name, bank and account number.
 BANK_ACCOUNT = env.text("BANK_ACCOUNT")

@@ -12,7 +12,7 @@ from tests.factories import NOON
 
 pytestmark = pytest.mark.django_db
 
-OWN = ("accounts", "billing", "catalog", "orders", "rentals")
+OWN = ("accounts", "billing", "catalog", "orders", "rentals", "trust")
 # Addresses that show nothing of an organization: catalogue pages, and quotes, whose secret link is the permission.
 PUBLIC = {"catalog:offer", "orders:new"}
 BY_SECRET = {"orders:quote", "orders:accept_quote", "orders:decline_quote"}

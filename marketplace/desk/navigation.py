@@ -24,6 +24,9 @@ OPERATIONS = (
     ("rentals.orphan", _("Orphans"), "help_center"),
     ("catalog.image", _("Images"), "deployed_code"),
     ("catalog.region", _("Regions"), "location_on"),
+    ("trust.incident", _("Incidents"), "warning"),
+    ("trust.maintenance", _("Planned maintenance"), "engineering"),
+    ("trust.watch", _("Status page"), "monitor_heart"),
 )
 SALES = (
     ("orders.quote", _("Quotes"), "request_quote"),
@@ -32,6 +35,8 @@ SALES = (
     ("catalog.offer", _("Offers"), "sell"),
     ("catalog.price", _("Prices"), "price_change"),
     ("catalog.gpumodel", _("GPU models"), "developer_board"),
+    ("trust.page", _("Pages of the site"), "article"),
+    ("trust.block", _("Blocks of pages"), "view_agenda"),
 )
 FINANCE = (
     ("billing.invoice", _("Invoices"), "receipt_long"),

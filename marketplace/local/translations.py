@@ -18,7 +18,7 @@ from babel.messages.pofile import read_po, write_po
 
 ROOT = Path(__file__).resolve().parents[2]
 LOCALE = ROOT / "locale"
-CODE = ("accounts", "billing", "catalog", "marketplace", "orders", "rentals")
+CODE = ("accounts", "billing", "catalog", "marketplace", "orders", "rentals", "trust")
 TEMPLATES = ("templates",)
 # What stands for the outside world on one machine is nobody's product text.
 OUTSIDE = (ROOT / "marketplace" / "local",)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 READERS = {"text", "secret", "boolean", "integer", "words", "seconds"}
-FLOORS = ("accounts", "billing", "catalog", "marketplace", "orders", "rentals")
+FLOORS = ("accounts", "billing", "catalog", "marketplace", "orders", "rentals", "trust")
 
 
 def names_read(source: str) -> set[str]:
