@@ -2,6 +2,7 @@
 
 Facts follow the files (sources, GPU models, images, what an offer's machine has). What people decide in the admin stays
 theirs: whether a region, image or offer is on, a pool's engine, and every host, card and allocation once it exists.
+Words that come with the files (questions, where a region keeps data) are set once and edited in the admin from then on.
 A price that changed ends at the given instant and its successor begins there.
 """
 
@@ -18,12 +19,15 @@ from typing import Any, NamedTuple
 
 from django.db import connection, models, transaction
 
-from catalog.models import Gpu, GpuModel, Host, Image, Offer, Pool, Price, Region, Source
+from catalog.models import Gpu, GpuModel, Host, Image, Offer, Pool, Price, Question, Region, Source
 
 DATA = Path(__file__).parent / "data"
 
 # Any constant will do; two loads at once would otherwise both find a row missing.
 _LOAD_LOCK = 7_203_441
+
+# What a region's files say of its data.
+RESIDENCY = ("crossing", "data_stays_zh", "data_stays_en", "crossing_zh", "crossing_en")
 
 
 class Change(NamedTuple):
@@ -58,8 +62,13 @@ def load(*, at: datetime, folder: Path = DATA) -> Report:
             cursor.execute("SELECT pg_advisory_xact_lock(%s)", [_LOAD_LOCK])
         _sync(report, Source, "key", files.sources())
         regions = _sync(
-            report, Region, "code", files.regions(), decided_here={"enabled", "is_default", "has_machine_room"}
+            report,
+            Region,
+            "code",
+            files.regions(),
+            decided_here={"enabled", "is_default", "has_machine_room", *RESIDENCY},
         )
+        _set_residency(report, regions.values(), files)
         gpu_models = _sync(report, GpuModel, "slug", files.gpu_models())
         _sync(report, Image, "slug", files.images(), decided_here={"enabled"})
         pools = _sync(
@@ -78,6 +87,7 @@ def load(*, at: datetime, folder: Path = DATA) -> Report:
             decided_here={"quote_only", "cooling", "isolation"},
         )
         _set_prices(report, offers, files.rates(), at)
+        _add_questions(report, files.questions(gpu_models))
     return report
 
 
@@ -111,6 +121,26 @@ def _sync(
     model._default_manager.bulk_create(fresh)
     report.added(kind, (getattr(row, key) for row in fresh))
     return existing | {getattr(row, key): row for row in fresh}
+
+
+def _set_residency(report: Report, regions: Iterable[Region], files: _Files) -> None:
+    """The files' words for regions that have none; what somebody wrote is never touched."""
+    for region in regions:
+        words = files.residency(region.code)
+        if any(getattr(region, name) for name in words):
+            continue
+        for name, value in words.items():
+            setattr(region, name, value)
+        region.save(update_fields=list(words))
+        report.changed("region", region.code, words)
+
+
+def _add_questions(report: Report, wanted: Iterable[dict[str, Any]]) -> None:
+    """Questions that are not there yet, by their keys."""
+    rows = {row["key"]: row for row in wanted}
+    known = set(Question.objects.filter(key__in=rows).values_list("key", flat=True))
+    fresh = Question.objects.bulk_create(Question(**row) for key, row in rows.items() if key not in known)
+    report.added("question", (str(row.key) for row in fresh))
 
 
 def _add_hosts(report: Report, files: _Files, pools: Mapping[str, Pool]) -> None:
@@ -199,7 +229,11 @@ class _Files:
     def regions(self) -> Iterator[dict[str, Any]]:
         same = ("code", "name_zh", "name_en", "admin_code", "timezone", "has_machine_room", "enabled", "basis")
         for region in self._read("regions.json")["regions"]:
-            yield {name: region[name] for name in same} | {"is_default": region.get("default", False)}
+            yield (
+                {name: region[name] for name in same}
+                | {"is_default": region.get("default", False)}
+                | self.residency(region["code"])
+            )
 
     def gpu_models(self) -> Iterator[dict[str, Any]]:
         known = {field.name for field in GpuModel._meta.concrete_fields} - {"id"}
@@ -213,6 +247,16 @@ class _Files:
             if word and word not in values["aliases"]:
                 values["aliases"] = [*values["aliases"], word]
             yield values
+
+    def residency(self, code: str) -> dict[str, str]:
+        """The words on a region's data, by field."""
+        words = self._read("residency.json")
+        return words["regions"].get(code, words["default"])
+
+    def questions(self, gpu_models: Mapping[str, GpuModel]) -> Iterator[dict[str, Any]]:
+        for question in self._read("questions.json")["questions"]:
+            about = question.get("gpu_model")
+            yield question | {"gpu_model": gpu_models[about] if about else None}
 
     def images(self) -> Iterator[dict[str, Any]]:
         """The digest of a demonstration image is that of its own label, so that nobody takes it for a registry's."""
