@@ -1,5 +1,6 @@
-"""The verbs of accounts: open an organization, keep SSH keys, take and give back headroom on the credit line."""
+"""The verbs of accounts: open an organization, keep SSH keys and preferences, take and give back headroom."""
 
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from django.conf import settings
@@ -11,7 +12,16 @@ from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
 from accounts.keys import KeyRefused, parse_public_key
-from accounts.models import CreditLine, Membership, Organization, Project, SshKey, User
+from accounts.models import (
+    CreditLine,
+    Delivery,
+    Membership,
+    NotificationPreference,
+    Organization,
+    Project,
+    SshKey,
+    User,
+)
 from accounts.staff import STAFF_GROUPS
 from marketplace.lib import prepared
 from marketplace.lib.money import Money, format_minor
@@ -76,6 +86,28 @@ def add_ssh_key(*, organization: Organization, name: str, text: str, actor: User
 def remove_ssh_key(*, key: SshKey) -> None:
     """Forget a key. Machines that were created with it keep admitting it; only future orders lose the choice."""
     key.delete()
+
+
+def remember_language(*, user: User, language: str) -> None:
+    """What mails to this person are written in from now on. Another language than the site's changes nothing."""
+    if language in dict(settings.LANGUAGES) and language != user.language:
+        user.language = language
+        user.save(update_fields=["language"])
+
+
+def mark_read(*, deliveries: Sequence[int], at: datetime) -> int:
+    """Mark notices (ids of deliveries) as read; how many were not before. The first reading counts."""
+    return Delivery.objects.filter(pk__in=deliveries, read_at__isnull=True).update(read_at=at)
+
+
+def set_notice_preferences(*, user: User, wishes: Mapping[str, tuple[bool, bool]]) -> None:
+    """How the person wants each named group of notices from now on: (in the console, by mail)."""
+    NotificationPreference.objects.bulk_create(
+        [NotificationPreference(user=user, group=name, in_app=app, mail=mail) for name, (app, mail) in wishes.items()],
+        update_conflicts=True,
+        unique_fields=["user", "group"],
+        update_fields=["in_app", "mail"],
+    )
 
 
 def take_headroom(*, organization_id: int, amount_minor: int) -> None:

@@ -1,10 +1,17 @@
-"""Forms of accounts: sign-up, SSH keys."""
+"""Forms of accounts: sign-up, SSH keys, preferences for notices."""
+
+from collections.abc import Iterator
+from typing import Any
 
 from django import forms
+from django.forms import BoundField
+from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
 from accounts import actions
-from accounts.models import CURRENCY_CHOICES, SshKey
+from accounts.models import CURRENCY_CHOICES, Membership, SshKey
+from accounts.notices import GROUPS, Group
+from accounts.permissions import can
 from marketplace.lib import clock
 
 
@@ -32,6 +39,7 @@ class SignupForm(forms.Form):
 
     def signup(self, request, user) -> None:
         """Called by allauth in the transaction-less request once the user is saved."""
+        actions.remember_language(user=user, language=get_language() or "")
         actions.open_organization(
             owner=user,
             name=self.cleaned_data["organization"],
@@ -56,3 +64,27 @@ class SshKeyForm(forms.ModelForm):
 
     def _post_clean(self) -> None:
         """The action validates and saves; the model's own checks would only repeat it without its words."""
+
+
+class PreferencesForm(forms.Form):
+    """Two boxes for each group of notices that the member's role may see; money stays in the console."""
+
+    def __init__(self, *args: Any, membership: Membership, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.groups: list[Group] = [group for group in GROUPS if can(membership, group.verb)]
+        chosen = {wish.group: wish for wish in membership.user.notification_preferences.all()}
+        for group in self.groups:
+            wish = chosen.get(group.name)
+            app = group.always or (wish.in_app if wish else True)
+            self._offer(f"{group.name}_app", _("Console"), app, disabled=group.always)
+            self._offer(f"{group.name}_mail", _("Mail"), wish.mail if wish else group.mail)
+
+    def _offer(self, name: str, label: Any, initial: bool, *, disabled: bool = False) -> None:
+        self.fields[name] = forms.BooleanField(label=label, required=False, initial=initial, disabled=disabled)
+
+    def rows(self) -> Iterator[tuple[Group, BoundField, BoundField]]:
+        return ((group, self[f"{group.name}_app"], self[f"{group.name}_mail"]) for group in self.groups)
+
+    def wishes(self) -> dict[str, tuple[bool, bool]]:
+        data = self.cleaned_data
+        return {group.name: (data[f"{group.name}_app"], data[f"{group.name}_mail"]) for group in self.groups}

@@ -3,6 +3,7 @@
 from django.utils.functional import SimpleLazyObject
 
 from accounts.models import Membership
+from accounts.queries import count_unread
 
 SESSION_KEY = "organization"
 
@@ -19,7 +20,9 @@ def current_membership(request) -> Membership | None:
 
 
 class OrganizationMiddleware:
-    """Sets `request.membership` and `request.organization`: falsy for visitors, and no query until used."""
+    """Sets `request.membership`, `request.organization` (falsy for visitors) and `request.unread_notices` (how many).
+
+    None of them costs a query until it is used."""
 
     def __init__(self, get_response):
         self.get_response = get_response
@@ -27,4 +30,5 @@ class OrganizationMiddleware:
     def __call__(self, request):
         request.membership = SimpleLazyObject(lambda: current_membership(request))
         request.organization = SimpleLazyObject(lambda: request.membership.organization if request.membership else None)
+        request.unread_notices = SimpleLazyObject(lambda: count_unread(request.membership))
         return self.get_response(request)

@@ -25,7 +25,7 @@ Text = str | Promise
 # --- words -----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How a kind is said: a title, a sentence and what the link to its page is called.
+    """How a kind is said: a title, a sentence and what the link to its page is called. tone: info, good, warn, bad.
 
     `codes` gives words to figures that are codes: parameter → code → words. Where a parameter has codes, no other value
     is accepted.
@@ -34,6 +34,7 @@ class Words:
     title: Text
     text: Text
     link: Text
+    tone: str
     codes: Mapping[str, Mapping[str, Text]] = field(default_factory=dict)
 
     def figures(self, params: Mapping[str, Figure]) -> dict[str, Text | Figure]:
@@ -44,9 +45,12 @@ class Words:
 
 RULES: Mapping[str, Text] = {
     "idle": _("Its cards had been idle for as long as you set."),
-    "time": _("The time you set has come."),
-    "spend": _("It has cost as much as you set."),
+    "at_time": _("The time you set has come."),
+    "at_spend": _("It has cost as much as you set."),
 }
+
+# Kinds whose page needs no sign-in: a mail about them may be passed on.
+OPEN_PAGES = frozenset({Kind.QUOTE_SENT, Kind.WAITLIST_FREE})
 
 # A comment over each kind names its figures.
 WORDS: dict[str, Words] = {
@@ -55,12 +59,14 @@ WORDS: dict[str, Words] = {
         _("“%(name)s” is ready"),
         _("The machine is running, its cards were counted and you can log in by SSH."),
         _("Open the machine"),
+        "good",
     ),
     # name, outcome: billed by the hour and taken down, paid in advance and waiting, or back to its disk
     Kind.RENTAL_FAILED: Words(
         _("“%(name)s” could not be started"),
-        _("%(outcome)s"),
+        "%(outcome)s",
         _("See what happened"),
+        "bad",
         {
             "outcome": {
                 "gone": _("The machine could not be made and was taken down. Nothing was billed for it."),
@@ -74,12 +80,14 @@ WORDS: dict[str, Words] = {
         _("“%(name)s” was lost"),
         _("The data centre no longer reports this machine. Our staff has been told, and billing by the hour ended."),
         _("See what happened"),
+        "bad",
     ),
     # name, rule
     Kind.AUTO_STOPPED: Words(
         _("“%(name)s” was stopped by its rule"),
         _("%(rule)s The machine is stopped and its disk is kept."),
         _("Open the machine"),
+        "info",
         {"rule": RULES},
     ),
     # name, rule
@@ -87,6 +95,7 @@ WORDS: dict[str, Words] = {
         _("“%(name)s” could not be stopped by its rule"),
         _("%(rule)s The machine still runs and is billed. Please stop it yourself."),
         _("Open the machine"),
+        "bad",
         {"rule": RULES},
     ),
     # name, days, date; the days are 7, 3 or 1
@@ -94,6 +103,7 @@ WORDS: dict[str, Words] = {
         _("The term of “%(name)s” ends in %(days)s"),
         _("It ends at %(date)s. The machine is stopped then; copy what you need or order another term in time."),
         _("Open the machine"),
+        "warn",
         {"days": {"7": _("7 days"), "3": _("3 days"), "1": _("1 day")}},
     ),
     # number
@@ -101,36 +111,42 @@ WORDS: dict[str, Words] = {
         _("Order %(number)s expired"),
         _("It was not paid in time, so its cards are free for others again. Nothing was charged."),
         _("Open the order"),
+        "warn",
     ),
     # offer
     Kind.WAITLIST_FREE: Words(
         _("%(offer)s is free again"),
         _("You asked us to tell you. The cards are not reserved: whoever orders first gets them."),
         _("Open the offer"),
+        "good",
     ),
     # number, date
     Kind.QUOTE_SENT: Words(
         _("Quote %(number)s for you"),
         _("It is valid until %(date)s. You can read, print and accept it online."),
         _("Open the quote"),
+        "info",
     ),
     # number, amount, date
     Kind.INVOICE_ISSUED: Words(
         _("Invoice %(number)s: %(amount)s"),
         _("A new invoice of %(amount)s was issued. Please pay it by %(date)s."),
         _("Open the invoice"),
+        "info",
     ),
     # number, amount, date
     Kind.INVOICE_OVERDUE: Words(
         _("Invoice %(number)s is overdue"),
         _("%(amount)s was due by %(date)s. Please pay it, or write to us if you have done so."),
         _("Open the invoice"),
+        "bad",
     ),
     # hours, left; the hours are 72 or 24
     Kind.CREDIT_LOW: Words(
         _("Credit for less than %(hours)s hours"),
         _("%(left)s of credit is left. At the present use that is less than %(hours)s hours."),
         _("Open billing"),
+        "warn",
     ),
 }
 
@@ -142,6 +158,7 @@ class Said:
     title: str
     text: str
     link: str
+    tone: str
 
 
 def say(notification: Notification) -> Said:
@@ -152,7 +169,7 @@ def say(notification: Notification) -> Said:
 def _say(kind: str, params: Mapping[str, Figure]) -> Said:
     words = WORDS[kind]
     figures = words.figures(params)
-    return Said(str(words.title) % figures, str(words.text) % figures, str(words.link))
+    return Said(str(words.title) % figures, str(words.text) % figures, str(words.link), words.tone)
 
 
 # --- groups: what a person chooses by --------------------------------------------------------------------------------

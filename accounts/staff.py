@@ -18,27 +18,29 @@ SALES = ("orders.quote", "orders.order")
 MACHINES = ("rentals.rental", "rentals.usagewindow", "rentals.orphan")
 MONEY = ("billing.invoice", "billing.payment", "billing.billingaccount")
 BOOKS = ("billing.stripeevent", "billing.numberseries")
+PAGES = ("trust.page", "trust.block")
+REGIONS = ("trust.incident", "trust.maintenance", "trust.watch")
 SYSTEM = ("accounts.user", "auth.group", "admin.logentry")
 
 # model permissions by group, as "app.codename"; the admin's buttons check the change permission of their model.
 STAFF_GROUPS: dict[str, tuple[str, ...]] = {
     "operations": (
-        *_may("view", *CATALOGUE, *CUSTOMERS, *MACHINES, "orders.order"),
+        *_may("view", *CATALOGUE, *CUSTOMERS, *MACHINES, *REGIONS, *PAGES, "orders.order"),
         *_may(
             "change",
             "catalog.region", "catalog.image", "catalog.offer", "catalog.pool", "catalog.host", "catalog.gpu",
-            "catalog.reservation", "rentals.rental", "orders.order",
+            "catalog.reservation", "rentals.rental", "orders.order", *REGIONS,
         ),
-        *_may("add", "catalog.reservation"),
+        *_may("add", "catalog.reservation", *REGIONS),
     ),
     "sales": (
-        *_may("view", *CATALOGUE, *CUSTOMERS, *SALES, *MONEY, "rentals.rental"),
-        *_may("change", "orders.quote", "orders.order", "catalog.offer", "catalog.price", "catalog.reservation"),
-        *_may("add", "orders.quote", "catalog.price", "catalog.reservation"),
+        *_may("view", *CATALOGUE, *CUSTOMERS, *SALES, *MONEY, *REGIONS, *PAGES, "rentals.rental"),
+        *_may("change", "orders.quote", "orders.order", "catalog.offer", "catalog.price", "catalog.reservation", *PAGES),
+        *_may("add", "orders.quote", "catalog.price", "catalog.reservation", "trust.block"),
     ),
     "finance": (
         *_may("view", *CUSTOMERS, *SALES, *MONEY, *BOOKS, *MACHINES, "catalog.offer", "catalog.price"),
         *_may("change", "billing.invoice", "billing.stripeevent", "accounts.creditline"),
     ),
-    "auditor": _may("view", *CATALOGUE, *CUSTOMERS, *SALES, *MACHINES, *MONEY, *BOOKS, *SYSTEM),
+    "auditor": _may("view", *CATALOGUE, *CUSTOMERS, *SALES, *MACHINES, *MONEY, *BOOKS, *REGIONS, *PAGES, *SYSTEM),
 }  # fmt: skip

@@ -29,6 +29,7 @@ SWEEPS = {
     "billing.refresh_credit": 60,
     "billing.sweep_open_invoices": 300,
     "billing.reconcile": 86_400,
+    "accounts.send_notices": 15,
 }
 
 app.conf.beat_schedule = {

@@ -4,12 +4,10 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest
-from django.utils.translation import gettext_lazy as _
 
 from marketplace.lib import visitor
 from marketplace.lib.money import BILLING_CURRENCIES
-
-PRODUCT_NAME = _("GPU Cloud")
+from marketplace.lib.product import PRODUCT_NAME
 
 # Each language by its own name, short enough for the header.
 LANGUAGE_NAMES = (("zh-hans", "中文"), ("en", "English"))

@@ -251,6 +251,8 @@ EMAIL_PORT = env.integer("EMAIL_PORT", 25, minimum=1)
 EMAIL_HOST_USER = env.text("EMAIL_HOST_USER")
 EMAIL_HOST_PASSWORD = env.secret("EMAIL_HOST_PASSWORD")
 EMAIL_USE_TLS = env.boolean("EMAIL_USE_TLS", False)
+# Seconds; a mail server that hangs must not hold up a worker.
+EMAIL_TIMEOUT = env.integer("EMAIL_TIMEOUT", 20, minimum=1)
 DEFAULT_FROM_EMAIL = env.text("DEFAULT_FROM_EMAIL", "GPU Cloud <noreply@localhost>")
 
 # --- payments --------------------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from marketplace.lib.addresses import in_languages
 
 urlpatterns = [
     path("healthz", views.healthz, name="healthz"),
-    path("i18n/", include("django.conf.urls.i18n")),
+    path("i18n/setlang/", views.set_language, name="set_language"),
     path("currency/", views.set_currency, name="set_currency"),
     path("admin/", admin.site.urls),
     *in_languages(

@@ -6,6 +6,7 @@ The walk is over the router itself, so an address that is added without a row he
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
+from accounts import notices
 from orders import actions as orders
 from tests import factories
 from tests.factories import NOON
@@ -44,7 +45,12 @@ def belongings():
     monthly = factories.order(organization, offer, term="month")
     rental = factories.rental(hourly)
     invoice = factories.invoice(monthly)
+    ready = {"kind": "rental_ready", "params": {"name": rental.name}, "page": "rentals:detail"}
+    notices.notify(organization=organization, fact="told", page_args=[rental.key], at=NOON, **ready)
+    notice = organization.notifications.get(fact="told")
     return {
+        "accounts:notice": notice.key,
+        "accounts:read_notice": notice.key,
         "accounts:remove_key": key.key,
         "accounts:switch": organization.key,
         "orders:detail": hourly.key,

@@ -9,7 +9,7 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from marketplace.context import PRODUCT_NAME
+from marketplace.lib.product import PRODUCT_NAME
 
 Text = str | Promise
 

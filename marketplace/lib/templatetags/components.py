@@ -299,9 +299,11 @@ def pagination(context: Context, page: Page, parameter: str = "page") -> str:
 
 
 @register.simple_tag(takes_context=True)
-def nav_link(context: Context, url: str, label: str, section: str = "", *, below: bool = False) -> SafeString:
+def nav_link(
+    context: Context, url: str, label: str, section: str = "", *, below: bool = False, unread: int = 0
+) -> SafeString:
     """A link of a navigation list; marked as current on its own page and below it: by `section` (URL namespaces), or
-    by addresses that begin with its own (`below`)."""
+    by addresses that begin with its own (`below`). `unread` stands behind the label when there is any, 99+ at most."""
     request = context.get("request")
     mark = ""
     if request is not None:
@@ -312,7 +314,16 @@ def nav_link(context: Context, url: str, label: str, section: str = "", *, below
             match is not None and set(section.split()) & set(match.namespaces)
         ):
             mark = mark_safe(' aria-current="true"')
-    return format_html('<li><a href="{}"{}>{}</a></li>', url, mark, label)
+    badge = ""
+    if unread:
+        shown = "99+" if unread > 99 else str(unread)
+        spoken = _("%(count)s unread") % {"count": shown}
+        badge = format_html(
+            ' <span class="nav-badge" aria-hidden="true">{}</span><span class="visually-hidden">({})</span>',
+            shown,
+            spoken,
+        )
+    return format_html('<li><a href="{}"{}>{}{}</a></li>', url, mark, label, badge)
 
 
 # --- forms -----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Console pages of accounts: SSH keys, the organization, switching between organizations."""
+"""Console pages of an organization's SSH keys."""
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
@@ -10,7 +10,6 @@ from accounts import actions
 from accounts.access import OrganizationRequired
 from accounts.forms import SshKeyForm
 from accounts.keys import KeyRefused
-from accounts.middleware import SESSION_KEY
 from accounts.permissions import can
 from marketplace.lib import clock
 
@@ -68,27 +67,3 @@ class RemoveKeyView(OrganizationRequired, View):
 
     def _key(self, key):
         return get_object_or_404(self.organization.ssh_keys, key=key)
-
-
-class OrganizationView(OrganizationRequired, View):
-    """What the organization is, who belongs to it, and a switch to the person's other organizations."""
-
-    def get(self, request: HttpRequest) -> HttpResponse:
-        context = {
-            "organization": self.organization,
-            "members": self.organization.memberships.select_related("user").order_by("joined_at", "pk"),
-            "projects": self.organization.projects.order_by("-is_default", "name"),
-            "others": request.user.memberships.exclude(organization=self.organization).select_related("organization"),
-        }
-        return render(request, "accounts/organization.html", context)
-
-
-class SwitchOrganizationView(OrganizationRequired, View):
-    """Act for another organization the person belongs to."""
-
-    http_method_names = ("post",)
-
-    def post(self, request: HttpRequest, key) -> HttpResponse:
-        membership = get_object_or_404(request.user.memberships, organization__key=key)
-        request.session[SESSION_KEY] = membership.organization_id
-        return redirect("rentals:list")
