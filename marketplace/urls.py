@@ -18,7 +18,7 @@ urlpatterns = [
         path("", views.home, name="home"),
         path("accounts/", include("allauth.urls")),
         path("console/", include("accounts.urls")),
-        path("gpus/", include("catalog.urls")),
+        path("", include("catalog.urls")),
         path("", include("trust.urls")),
         path("", include("orders.urls")),
         path("console/", include("rentals.urls")),
