@@ -35,7 +35,10 @@ STAFF_GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "sales": (
         *_may("view", *CATALOGUE, *CUSTOMERS, *SALES, *MONEY, *REGIONS, *PAGES, "rentals.rental"),
-        *_may("change", "orders.quote", "orders.order", "catalog.offer", "catalog.price", "catalog.reservation", *PAGES),
+        *_may(
+            "change",
+            "orders.quote", "orders.order", "catalog.offer", "catalog.price", "catalog.reservation", *PAGES,
+        ),
         *_may("add", "orders.quote", "catalog.price", "catalog.reservation", "trust.block"),
     ),
     "finance": (

@@ -8,6 +8,7 @@ def main() -> None:
     django.setup()
     call_command("migrate", interactive=False, verbosity=0)
     call_command("load_catalog")
+    call_command("load_trust")
     call_command("seed_demo")
 
 

@@ -42,7 +42,8 @@ def test_only_our_own_desks_are_there():
         "billing.BillingAccount", "billing.Invoice", "billing.NumberSeries", "billing.Payment", "billing.StripeEvent",
         "catalog.Allocation", "catalog.Gpu", "catalog.GpuModel", "catalog.Host", "catalog.Image", "catalog.Offer",
         "catalog.Pool", "catalog.Price", "catalog.Region", "catalog.Reservation", "catalog.Source", "orders.Order",
-        "orders.Quote", "rentals.Orphan", "rentals.Rental", "rentals.UsageWindow",
+        "orders.Quote", "rentals.Orphan", "rentals.Rental", "rentals.UsageWindow", "trust.Block", "trust.Incident",
+        "trust.Maintenance", "trust.Page", "trust.Watch",
     }  # fmt: skip
 
 
@@ -197,6 +198,7 @@ def test_the_overview_counts(boss):
         ("Waiting for a person", "1", ""),
         ("Orders awaiting payment", "3", ""),
         ("Orders that stand still", "4", ""),
+        ("Quotes requested", "0", ""),
         ("Open quotes", "2", ""),
         ("Unpaid invoices", "2", "¥2,560.00"),
         ("Overdue", "2", ""),

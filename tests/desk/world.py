@@ -20,6 +20,8 @@ from orders.models import Order, OrderEvent, Quote
 from rentals.models import Member, Orphan, Rental, RentalEvent
 from tests import factories
 from tests.billing import builders
+from tests.trust import builders as trust
+from trust.models import Page, Watch
 
 _number = itertools.count(1)
 NOVEMBER = builders.NOVEMBER
@@ -124,6 +126,12 @@ def everything(rows: int = 1) -> None:
             pool=machine.pool, rental_key=uuid.uuid4(), generation=1, names=f"r-{number}", first_seen_at=NOVEMBER,
             last_seen_at=NOVEMBER,
         )  # fmt: skip
+        place = machine.pool.region
+        Watch.objects.create(region=place, since=NOVEMBER.date())
+        trust.incident(place, start="2026-11-01 08:00", end="2026-11-01 09:00", at=NOVEMBER + timedelta(days=2))
+        trust.maintenance(place, start="2026-11-01 08:00", end="2026-11-01 09:00")
+        written = Page.objects.filter(slug="about").first() or trust.page(slug="about")
+        trust.block(written)
         Group.objects.create(name=f"group {number}")
         LogEntry.objects.create(
             user=factories.user(), content_type=ContentType.objects.get_for_model(Order), object_id=str(number),

@@ -24,6 +24,7 @@ from orders import actions as orders
 from rentals.models import Rental
 from tests import factories
 from tests.desk import world
+from tests.trust import builders as trust
 
 pytestmark = pytest.mark.django_db
 
@@ -245,7 +246,7 @@ def test_the_desk(language, visitor):
     visitor.force_login(boss, backend="django.contrib.auth.backends.ModelBackend")
     # What rows of this test carry as free text or as codes of the source data.
     written = {"looked", "for later", "Unavailable: no answer", "official", "consumer", "INV", "order", "Group"}
-    written |= set(Group.objects.values_list("name", flat=True))
+    written |= set(Group.objects.values_list("name", flat=True)) | trust.words()
     found = {}
     for model in admin.site._registry:
         base = f"admin:{model._meta.app_label}_{model._meta.model_name}"

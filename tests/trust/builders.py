@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 from catalog.models import Region
 from trust import actions
-from trust.models import Block, Incident, Maintenance, Page, Watch
+from trust.models import Block, Incident, IncidentUpdate, Maintenance, Page, Watch
 
 SHANGHAI = ZoneInfo("Asia/Shanghai")
 _numbers = count(1)
@@ -65,3 +65,13 @@ def block(of: Page, **fields) -> Block:
         "heading_zh": f"小节 {number}", "heading_en": f"Section {number}", "body_zh": "正文", "body_en": "Text",
     }  # fmt: skip
     return Block.objects.create(page=of, **texts | fields)
+
+
+def words() -> set[str]:
+    """Every text of every row, in both languages: what a test of one language takes away before it looks."""
+    found: set[str] = set()
+    for model in (Page, Block, Incident, IncidentUpdate, Maintenance):
+        fields = [field.name for field in model._meta.concrete_fields if field.name.endswith(("_zh", "_en"))]
+        for row in model._default_manager.values_list(*fields):
+            found |= {line for text in row for line in text.splitlines() if line}
+    return found
