@@ -14,13 +14,16 @@ app.autodiscover_tasks()
 # In the data's way: catalogue, orders, provisioning, metering, invoices, Stripe, housekeeping.
 SWEEPS = {
     "catalog.fold_changes": 10,
+    "catalog.notify_waitlist": 30,
     "orders.expire_holds": 30,
     "orders.expire_quotes": 300,
     "rentals.open_rentals": 5,
     "rentals.step_due": 2,
     "rentals.cut_windows": 300,
     "rentals.enforce_terms": 60,
+    "rentals.tell_of_ending_terms": 600,
     "rentals.compare_orphans": 600,
+    "rentals.measure_delivery": 900,
     "billing.draft_order_invoices": 10,
     "billing.push_due": 5,
     "billing.apply_stripe_events": 3,
@@ -28,6 +31,7 @@ SWEEPS = {
     "billing.run": 600,
     "billing.refresh_credit": 60,
     "billing.sweep_open_invoices": 300,
+    "billing.tell_of_overdue": 600,
     "billing.reconcile": 86_400,
     "accounts.send_notices": 15,
 }

@@ -277,6 +277,12 @@ HEADROOM_HOURS = env.integer("HEADROOM_HOURS", 24, minimum=1)
 STOPPED_RETENTION_DAYS = env.integer("STOPPED_RETENTION_DAYS", 15, minimum=1)
 EXPIRED_RETENTION_DAYS = env.integer("EXPIRED_RETENTION_DAYS", 15, minimum=1)
 CLUSTER_RETENTION_DAYS = env.integer("CLUSTER_RETENTION_DAYS", 7, minimum=1)
+# Requests for a quote an hour, from one organization or, without one, from one address.
+QUOTE_REQUESTS_PER_HOUR = env.integer("QUOTE_REQUESTS_PER_HOUR", 10, minimum=1)
+# How long units that became free are announced to one on the waitlist before the next is told of them.
+WAITLIST_TURN_MINUTES = env.integer("WAITLIST_TURN_MINUTES", 30, minimum=1)
+# The days of past orders that delivery and response times are measured over.
+DELIVERY_WINDOW_DAYS = env.integer("DELIVERY_WINDOW_DAYS", 90, minimum=1)
 TAX_PERCENT = env.text("TAX_PERCENT", "6")
 TAX_CODE = env.text("TAX_CODE", "3040203000000000000")
 INVOICE_DAYS_UNTIL_DUE = env.integer("INVOICE_DAYS_UNTIL_DUE", 15, minimum=1)

@@ -6,7 +6,7 @@ from celery import shared_task
 from kombu.exceptions import OperationalError
 
 from marketplace.lib import clock
-from rentals import actions, metering, orphans, reconcile
+from rentals import actions, delivery, metering, orphans, reconcile
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +57,19 @@ def enforce_terms() -> None:
     actions.enforce_terms(at=clock.now())
 
 
+@shared_task(name="rentals.tell_of_ending_terms")
+def tell_of_ending_terms() -> None:
+    """Tell of terms that end in 7, 3 or 1 days."""
+    actions.tell_of_ending_terms(at=clock.now())
+
+
 @shared_task(name="rentals.compare_orphans")
 def compare_orphans() -> None:
     """Compare the engines' machines with the rentals, both ways."""
     orphans.compare_orphans(at=clock.now())
+
+
+@shared_task(name="rentals.measure_delivery")
+def measure_delivery() -> None:
+    """Write down how fast machines were delivered and faults answered."""
+    delivery.measure_delivery(at=clock.now())
