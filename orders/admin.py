@@ -10,8 +10,9 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
+from django.utils.safestring import mark_safe
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 from unfold.decorators import display
 
 from accounts.models import Organization
@@ -20,8 +21,11 @@ from catalog.models import Image, Offer
 from marketplace.desk import inputs, show
 from marketplace.desk.base import Desk, Rows, bulk, button
 from marketplace.lib import clock
+from marketplace.lib.addresses import without_language
 from marketplace.lib.money import format_minor
 from orders import actions as verbs
+from orders.basket import Item
+from orders.basket import read as read_basket
 from orders.models import Order, OrderEvent, OrderLine, Quote, QuoteEvent, QuoteLine, Term
 from orders.queries import standing_still
 from rentals.models import Rental
@@ -147,6 +151,17 @@ class RemoveLineForm(inputs.DeskForm):
         self.fields["line"].label_from_instance = lambda line: f"#{line.position} {line.offer.title} × {line.quantity}"
 
 
+class AssignForm(inputs.DeskForm):
+    organization = inputs.row(Organization.objects.none(), label=gettext_lazy("organization"))
+
+    def __init__(self, *args: Any, obj: Quote, **kwargs: Any) -> None:
+        super().__init__(*args, obj=obj, **kwargs)
+        everyone = Organization.objects.order_by("name", "pk")
+        self.fields["organization"].queryset = everyone
+        # Whoever has signed up with the address of the request is most likely the one.
+        self.fields["organization"].initial = everyone.filter(members__email__iexact=obj.contact_email).first()
+
+
 class ReviseForm(inputs.DeskForm):
     valid_until = inputs.instant(
         label=gettext_lazy("Valid until"), required=False, help_text=gettext_lazy("Empty: as before.")
@@ -157,13 +172,27 @@ def is_draft(quote: Quote) -> bool:
     return quote.status == Quote.Status.DRAFT
 
 
+def link_for_customer(request: HttpRequest, quote: Quote) -> str:
+    """Names no language: the customer reads it in theirs, not in the salesperson's."""
+    return request.build_absolute_uri(without_language(reverse("orders:quote", args=[quote.token])))
+
+
+def spell(item: Item) -> str:
+    """The length of time that a customer asked for."""
+    if item.term == Term.HOUR:
+        return ngettext("%(count)d hour", "%(count)d hours", item.periods) % {"count": item.periods}
+    if item.term == Term.MONTH:
+        return ngettext("%(count)d month", "%(count)d months", item.periods) % {"count": item.periods}
+    return ngettext("%(count)d year", "%(count)d years", item.periods) % {"count": item.periods}
+
+
 @admin.register(Quote)
 class QuoteDesk(Desk):
     """Quotes. Only a draft's lines change; what was sent is superseded by its next version."""
 
     form = QuoteForm
     addable = True
-    buttons = ("add_line", "send", "revise", "remove_line")
+    buttons = ("assign", "add_line", "send", "revise", "remove_line")
     actions = (bulk("send", gettext_lazy("Send the chosen drafts")),)
     refusals = (verbs.QuoteRefused, verbs.OrderRefused)
     select = ("organization", "salesperson", "order")
@@ -171,17 +200,32 @@ class QuoteDesk(Desk):
     add_fieldsets = ((None, {"fields": ("organization", "valid_until", "note")}),)
     fieldsets = (
         (None, {"fields": (("number", "version"), ("customer", "state"), ("amount", "valid_to"))}),
+        (
+            gettext_lazy("What the customer asked for"),
+            {"fields": (("origin", "about"), "asked_for", "said", ("person", "company"), ("mail", "phone"))},
+        ),
         (gettext_lazy("For the customer"), {"fields": ("address", "note")}),
         (gettext_lazy("What became of it"), {"fields": (("salesperson", "created"), ("order_link", "versions"))}),
     )
     inlines = (QuoteLineRows, QuoteEventRows)
-    list_display = ("number", "version", "customer", "state", "amount", "valid_to", "salesperson", "created")
-    list_filter = ("status", "currency", "valid_until", "salesperson")
-    search_fields = ("number", "organization__name", "note", "salesperson__email")
+    list_display = (
+        "number", "version", "customer_or_contact", "state", "from_where", "amount", "valid_to", "salesperson",
+        "created",
+    )  # fmt: skip
+    list_filter = ("status", "origin", "need", "currency", "valid_until", "salesperson")
+    search_fields = (
+        "number", "organization__name", "note", "salesperson__email", "contact_company", "contact_name",
+        "contact_email", "contact_phone", "request_note",
+    )  # fmt: skip
     date_hierarchy = "created_at"
     ordering = ("-created_at", "-version")
 
     customer = show.link("organization", gettext_lazy("organization"))
+    from_where = show.badge("origin", gettext_lazy("origin"), {"customer": "info"})
+    about = show.plain("need", gettext_lazy("need"))
+    said = show.plain("request_note", gettext_lazy("what the customer wrote"))
+    person = show.plain("contact_name", gettext_lazy("contact"))
+    company = show.plain("contact_company", gettext_lazy("company"))
     state = show.badge("status", gettext_lazy("status"), QUOTE_STATES)
     valid_to = show.instant("valid_until", gettext_lazy("valid until"))
     created = show.instant("created_at", gettext_lazy("created at"))
@@ -223,11 +267,41 @@ class QuoteDesk(Desk):
     def amount(self, quote: Quote) -> str:
         return format_minor(quote.total_minor, quote.currency)
 
+    @display(description=gettext_lazy("organization"), ordering="organization__name")
+    def customer_or_contact(self, quote: Quote) -> str:
+        """Whose it is; for a visitor's request that has no organization yet, who asks."""
+        if quote.organization is not None:
+            return show.link_to(quote.organization)
+        return f"{quote.contact_company} · {quote.contact_name}"
+
+    @display(description=gettext_lazy("e-mail of the contact"))
+    def mail(self, quote: Quote) -> str:
+        if not quote.contact_email:
+            return show.DASH
+        return format_html('<a class="text-link" href="mailto:{0}">{0}</a>', quote.contact_email)
+
+    @display(description=gettext_lazy("phone of the contact"))
+    def phone(self, quote: Quote) -> str:
+        if not quote.contact_phone:
+            return show.DASH
+        return format_html('<a class="text-link" href="tel:{0}">{0}</a>', quote.contact_phone)
+
+    @display(description=gettext_lazy("what the customer asked for"))
+    def asked_for(self, quote: Quote) -> str:
+        """The basket as it was asked for, with what has no line yet because it has no list price."""
+        items = read_basket(quote.asked).items
+        if not items:
+            return show.DASH
+        offers = Offer.objects.filter(slug__in={item.slug for item in items}).select_related("gpu_model", "region")
+        titles = {offer.slug: f"{offer.title} · {offer.region.name}" for offer in offers}
+        rows = ((item.quantity, titles.get(item.slug, item.slug), spell(item)) for item in items)
+        return format_html_join(mark_safe("<br>"), "{} × {} · {}", rows)
+
     @display(description=gettext_lazy("Link for the customer"))
     def address(self, quote: Quote) -> str:
-        if is_draft(quote):
+        if is_draft(quote) and not quote.is_requested:
             return _("Opens once the quote is sent.")
-        address = self.request.build_absolute_uri(reverse("orders:quote", args=[quote.token]))
+        address = link_for_customer(self.request, quote)
         return format_html('<a class="text-link" href="{}">{}</a>', address, address)
 
     @display(description=gettext_lazy("Versions"))
@@ -239,6 +313,19 @@ class QuoteDesk(Desk):
     def changeform_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
         self.request = request  # the link for the customer starts with the address this page was asked at
         return super().changeform_view(request, *args, **kwargs)
+
+    @button(
+        gettext_lazy("Assign to organization"),
+        form=AssignForm,
+        explain=gettext_lazy(
+            "A visitor asked for this. Once they have signed up, give the request to their organization; you become its"
+            " salesperson."
+        ),
+        shown=lambda quote: is_draft(quote) and quote.organization is None,
+    )
+    def assign(self, request: HttpRequest, quote: Quote, *, organization: Organization) -> str:
+        verbs.assign_quote(quote_id=quote.pk, organization=organization, actor=request.user, at=clock.now())
+        return _("The request is %(organization)s's now.") % {"organization": organization.name}
 
     @button(gettext_lazy("Add line"), form=LineForm, shown=is_draft)
     def add_line(self, request: HttpRequest, quote: Quote, **line: Any) -> str:
@@ -263,7 +350,7 @@ class QuoteDesk(Desk):
     )
     def send(self, request: HttpRequest, quote: Quote) -> str:
         sent = verbs.send_quote(quote_id=quote.pk, actor=request.user, at=clock.now())
-        address = request.build_absolute_uri(reverse("orders:quote", args=[sent.token]))
+        address = link_for_customer(request, sent)
         return _("Sent. Give the customer this link: %(address)s") % {"address": address}
 
     @button(

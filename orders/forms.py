@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
@@ -12,8 +13,10 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Project, SshKey
-from orders.actions import MAX_PERIODS, MAX_UNITS
-from orders.models import Term
+from marketplace.lib.phone import international
+from orders.basket import MAX_ESTIMATED, MAX_PERIODS, MAX_UNITS, Item, carried_over
+from orders.calculation import Line
+from orders.models import Quote, Term
 from orders.queries import Choices
 
 # What the shown price depends on; the other fields may still be wrong while it is looked up.
@@ -185,3 +188,160 @@ def fresh_request_key() -> str:
 
 def rate_text(rate: Decimal) -> str:
     return f"{rate:f}"
+
+
+class BasketLineForm(forms.Form):
+    """Term, length and units of one line of a basket, changed where it stands. It starts as the line is."""
+
+    term = forms.ChoiceField(label=_("Term"), choices=Term)
+    periods = forms.IntegerField(label=_("Length"), min_value=1)
+    quantity = forms.IntegerField(label=_("Units"), min_value=1, max_value=MAX_UNITS)
+
+    def __init__(self, *args: Any, item: Item, **options: Any) -> None:
+        initial = {"term": item.term, "periods": item.periods, "quantity": item.quantity}
+        super().__init__(*args, initial=initial, auto_id="line-%s", **options)
+        self.item = item
+        self.fields["periods"].label = PERIOD_LABELS[Term(item.term)]
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or {}
+        term, periods = data.get("term"), data.get("periods")
+        if not term or not periods:
+            return data
+        if term != self.item.term and periods == self.item.periods:
+            # Only the term was changed: the same length of time in the new one.
+            data["periods"] = periods = carried_over(periods, self.item.term, term)
+        most = MAX_ESTIMATED[Term(term)]
+        if periods > most:
+            self.add_error("periods", _("Choose between 1 and %(most)d.") % {"most": most})
+        return data
+
+    @property
+    def changed(self) -> Item:
+        """The line as the form wants it; as it was while the form is wrong or was not sent."""
+        if not self.is_bound or not self.is_valid():
+            return self.item
+        return Item(self.item.slug, **self.cleaned_data)
+
+
+class AddToBasketForm(forms.Form):
+    """One more line."""
+
+    offer = forms.ChoiceField(label=_("Offer"))
+    term = forms.ChoiceField(label=_("Term"), choices=Term, initial=Term.MONTH)
+    periods = forms.IntegerField(label=_("Hours, months or years"), min_value=1, initial=1)
+    quantity = forms.IntegerField(label=_("Units"), min_value=1, max_value=MAX_UNITS, initial=1)
+
+    def __init__(self, *args: Any, families: Iterable[tuple[str, list[tuple[str, str]]]], **options: Any) -> None:
+        super().__init__(*args, auto_id="add-%s", **options)
+        self.fields["offer"].choices = [("", _("Choose an offer")), *families]
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or {}
+        term, periods = data.get("term"), data.get("periods")
+        if term and periods and periods > MAX_ESTIMATED[Term(term)]:
+            self.add_error("periods", _("Choose between 1 and %(most)d.") % {"most": MAX_ESTIMATED[Term(term)]})
+        return data
+
+    @property
+    def item(self) -> Item:
+        data = self.cleaned_data
+        return Item(data["offer"], data["term"], data["periods"], data["quantity"])
+
+
+PERIOD_LABELS = {Term.HOUR: _("Hours"), Term.MONTH: _("Months"), Term.YEAR: _("Years")}
+
+
+class BasketOrderForm(KeysForm):
+    """One order of several lines: an image for each, keys and project for all. `seen-0` is the rate that was shown."""
+
+    request_key = forms.CharField(max_length=64, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, offered: Choices, lines: Sequence[Line], **options: Any) -> None:
+        super().__init__(*args, offered=offered, **options)
+        self.fields["request_key"].initial = fresh_request_key()
+        for number, line in enumerate(lines):
+            stack = line.offer.gpu_model.software_stack if line.offer.gpu_model else ""
+            image = PickOne(label=_("Image"))
+            image.offer((one.slug, one, one.name) for one in offered.images if one.software_stack == stack)
+            self.fields[f"image-{number}"] = image
+            self.fields[f"seen-{number}"] = forms.DecimalField(
+                max_digits=20, decimal_places=10, min_value=0, initial=line.rate, widget=forms.HiddenInput
+            )
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean()
+        if any(name == "request_key" or name.startswith("seen-") for name in self.errors):
+            self.add_error(None, _("The form is out of date. Check it and place the order again."))
+        return data
+
+    def renew(self, lines: Sequence[Line], **values: str) -> None:
+        """Show the form again with the rates of now."""
+        self.data = self.data.copy()
+        self.data.update({f"seen-{number}": rate_text(line.rate) for number, line in enumerate(lines) if line.rate})
+        self.data.update(values)
+
+
+class Phone(forms.CharField):
+    """A phone number, taken in the usual ways of writing and kept in its international form."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(max_length=40, **options)
+        self.widget.attrs |= {"autocomplete": "tel", "type": "tel"}
+
+    def clean(self, value: Any) -> str:
+        text = super().clean(value)
+        try:
+            return international(text) if text else ""
+        except ValueError:
+            raise forms.ValidationError(
+                _(
+                    "Enter a mobile number (13800138000), a landline with area code (0591-1234567) or, from abroad, the"
+                    " number with its country code (+1 415 555 0123)."
+                )
+            ) from None
+
+
+class QuoteRequestForm(forms.Form):
+    """What is needed and who asks. A member is known; a visitor says how to be reached."""
+
+    need = forms.ChoiceField(label=_("What is it about?"), choices=Quote.Need, initial=Quote.Need.GPU)
+    note = forms.CharField(
+        label=_("What do you need?"),
+        required=False,
+        max_length=2000,
+        help_text=_("Purpose, quantities, dates, place, anything that matters. Up to 2,000 characters."),
+        widget=forms.Textarea(attrs={"rows": 5}),
+    )
+    name = forms.CharField(label=_("Your name"), max_length=60, widget=forms.TextInput(attrs={"autocomplete": "name"}))
+    company = forms.CharField(
+        label=_("Company"), max_length=100, widget=forms.TextInput(attrs={"autocomplete": "organization"})
+    )
+    email = forms.EmailField(
+        label=_("E-mail"), max_length=254, widget=forms.EmailInput(attrs={"autocomplete": "email"})
+    )
+    phone = Phone(
+        label=_("Phone"), help_text=_("Mobile, landline with area code, or from abroad with the country code.")
+    )
+    form_key = forms.CharField(max_length=64, widget=forms.HiddenInput)
+
+    def __init__(self, *args: Any, items: Sequence[Item], known: bool, **options: Any) -> None:
+        super().__init__(*args, auto_id="request-%s", **options)
+        self.items = items
+        self.fields["form_key"].initial = fresh_request_key()
+        if known:
+            for name in ("name", "company", "email"):
+                del self.fields[name]
+            self.fields["phone"].required = False
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or {}
+        if not self.items and not data.get("note", "").strip() and "note" not in self.errors:
+            self.add_error("note", _("Say what you need: add offers or describe it."))
+        return data
+
+    @property
+    def request_key(self) -> str:
+        """The same for each sending of one form with the same content; other content is another request."""
+        said = [*(str(self.cleaned_data[name]) for name in sorted(self.cleaned_data)), *map(str, self.items)]
+        return hashlib.sha256("\0".join(said).encode()).hexdigest()

@@ -36,7 +36,10 @@ QUOTE_MOVES = {
 
 
 class Quote(models.Model):
-    """A numbered offer to one organization. A version that left draft is never edited; a change is the next version."""
+    """A numbered offer to one organization. A version that left draft is never edited; a change is the next version.
+
+    What a customer asks for is a draft too: `asked` holds the lines as a basket's items, priced or not.
+    """
 
     class Status(models.TextChoices):
         DRAFT = "draft", _("Draft")
@@ -46,13 +49,26 @@ class Quote(models.Model):
         EXPIRED = "expired", _("Expired")
         SUPERSEDED = "superseded", _("Superseded")
 
+    class Origin(models.TextChoices):
+        SALES = "sales", _("Written by sales")
+        CUSTOMER = "customer", _("Requested by the customer")
+
+    class Need(models.TextChoices):
+        GPU = "gpu", _("GPU rental")
+        COLOCATION = "colocation", _("Colocation of own servers")
+        COMPUTE_CENTRE = "compute_centre", _("Building a compute centre")
+        WORKS = "works", _("Networking and machine room works")
+        CROSS_BORDER = "cross_border", _("Cross-border business")
+        OTHER = "other", _("Something else")
+
     NEXT = QUOTE_MOVES
 
     key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     number = models.CharField(_("number"), max_length=20, editable=False)
     version = models.PositiveIntegerField(_("version"), default=1, editable=False)
+    # A visitor may ask without having an organization; it has to have one before it is sent.
     organization = models.ForeignKey(
-        Organization, models.PROTECT, related_name="quotes", verbose_name=_("organization")
+        Organization, models.PROTECT, null=True, related_name="quotes", verbose_name=_("organization")
     )
     status = models.CharField(_("status"), max_length=10, choices=Status, default=Status.DRAFT, editable=False)
     currency = models.CharField(_("currency"), max_length=3, choices=CURRENCY_CHOICES, editable=False)
@@ -63,6 +79,16 @@ class Quote(models.Model):
         User, models.SET_NULL, null=True, related_name="+", verbose_name=_("salesperson"), editable=False
     )
     created_at = models.DateTimeField(_("created at"), editable=False)
+    # What a customer's request said; every version of the quote carries it.
+    origin = models.CharField(_("origin"), max_length=10, choices=Origin, default=Origin.SALES, editable=False)
+    need = models.CharField(_("need"), max_length=20, choices=Need, blank=True, editable=False)
+    contact_name = models.CharField(_("contact"), max_length=60, blank=True, editable=False)
+    contact_company = models.CharField(_("company"), max_length=100, blank=True, editable=False)
+    contact_email = models.EmailField(_("e-mail of the contact"), blank=True, editable=False)
+    contact_phone = models.CharField(_("phone of the contact"), max_length=30, blank=True, editable=False)
+    request_note = models.TextField(_("what the customer wrote"), max_length=2000, blank=True, editable=False)
+    asked = models.JSONField(_("what the customer asked for"), default=list, blank=True, editable=False)
+    request_key = models.CharField(max_length=64, null=True, unique=True, editable=False)
     order = models.OneToOneField(
         "Order", models.PROTECT, null=True, blank=True, related_name="quote", verbose_name=_("order"), editable=False
     )
@@ -76,11 +102,20 @@ class Quote(models.Model):
             models.CheckConstraint(
                 condition=~Q(status="accepted") | Q(order__isnull=False), name="accepted_quote_has_order"
             ),
+            models.CheckConstraint(
+                condition=Q(organization__isnull=False) | Q(origin="customer", status__in=["draft", "superseded"]),
+                name="sent_quote_has_organization",
+            ),
         ]
         triggers = [transition_trigger(QUOTE_MOVES)]
 
     def __str__(self) -> str:
         return f"{self.number} v{self.version}"
+
+    @property
+    def is_requested(self) -> bool:
+        """A customer asked for it; no salesperson began it."""
+        return self.origin == self.Origin.CUSTOMER
 
 
 class QuoteLine(models.Model):

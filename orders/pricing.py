@@ -163,3 +163,58 @@ def breakdown(
         stopped_day_minor=disk.minor * quantity,
         headroom_minor=running(headroom_hours),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What a line of a basket comes to, gross, in minor units: all units, all periods."""
+
+    total_minor: int
+    tax_minor: int
+    """The tax within the total, as its invoice will state it."""
+    hourly_minor: int | None = None
+    """The same time paid by the hour; None by the hour itself and where the offer has no such price."""
+
+    @property
+    def saving_minor(self) -> int:
+        """What the term saves against the hour; negative where it costs more, 0 where nothing is compared."""
+        return 0 if self.hourly_minor is None else self.hourly_minor - self.total_minor
+
+    @property
+    def saving_percent(self) -> Decimal:
+        """The saving as a share of the hourly price, to a tenth of a percent."""
+        if not self.hourly_minor:
+            return Decimal(0)
+        share = Decimal(self.saving_minor) * 100 / self.hourly_minor
+        return share.quantize(Decimal("0.1"), rounding=ROUND_HALF_UP)
+
+
+def estimate(
+    *,
+    term: str,
+    quantity: int,
+    cards_per_unit: int,
+    periods: int,
+    rate: Decimal,
+    currency: str,
+    tax_percent: Decimal,
+    hourly_rate: Decimal | None = None,
+    hours_per_month: int = HOURS_PER_MONTH,
+) -> Estimate:
+    """Work out a line for a length of time: `periods` months or years, or as many hours of running.
+
+    By the hour each unit is metered and billed on its own, so the sum is of rounded units; a term is one billed line.
+    """
+
+    def running(hours: int, per_hour: Decimal) -> int:
+        return headroom(cards=cards_per_unit, rate=per_hour, hours=hours, currency=currency).minor
+
+    if term == "hour":
+        unit = running(periods, rate)
+        return Estimate(quantity * unit, quantity * tax_within(unit, tax_percent))
+    cards = quantity * cards_per_unit
+    total = advance_amount(term=term, cards=cards, rate=rate, currency=currency, periods=periods).minor
+    hourly = None
+    if hourly_rate:
+        hourly = quantity * running(MONTHS_PER_TERM[term] * periods * hours_per_month, hourly_rate)
+    return Estimate(total, tax_within(total, tax_percent), hourly)

@@ -9,14 +9,14 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from django.db import connection
-from django.db.models import F, Model, Prefetch, Q, QuerySet
+from django.db.models import Exists, F, Model, OuterRef, Prefetch, Q, QuerySet
 from django.db.models.functions import Abs
 
 from accounts.models import Organization, Project, SshKey, User
 from catalog.models import GpuModel, Image, Offer, Pool, Region
 from catalog.queries import stock
 from marketplace.lib import prepared
-from orders.models import Order, OrderLine, Quote, QuoteLine
+from orders.models import Order, OrderLine, Quote, QuoteEvent, QuoteLine
 
 # Every sweep that moves an order comes round within a minute; later than this somebody should look.
 SWEPT_WITHIN = timedelta(minutes=10)
@@ -124,6 +124,22 @@ def terms_now(*, offer: Offer, meter: str, currency: str, user: User, at: dateti
     return Terms(*prepared.fetch_all(_TERMS, values)[0])
 
 
+def offers_on_sale() -> list[Offer]:
+    """Everything that visitors may see, by family, model and size, with what a list of choices names: one statement."""
+    return list(
+        Offer.objects.on_sale()
+        .filter(gpu_model__isnull=False)
+        .select_related("gpu_model", "region", "pool")
+        .only(
+            "slug", "kind", "cards_per_unit", "disk_gb", "quote_only", "enabled",
+            "gpu_model__slug", "gpu_model__name", "gpu_model__family", "gpu_model__software_stack",
+            "region__code", "region__name_zh", "region__name_en", "region__enabled",
+            "pool__code", "pool__paused_reason",
+        )
+        .order_by("gpu_model__family", "gpu_model__name", "region__code", "cards_per_unit", "slug")
+    )  # fmt: skip
+
+
 # --- alternatives and lists -------------------------------------------------------------------------------------------
 @dataclass(frozen=True, slots=True)
 class Alternative:
@@ -180,15 +196,28 @@ def ordered_before(organization: Organization, request_key: str) -> Order | None
     return Order.objects.filter(organization=organization, request_key=request_key).first()
 
 
-def sent_quotes() -> QuerySet[Quote]:
-    """Quotes that have left draft by being sent, with what their page shows. A version that was superseded before it
-    was sent never had readers."""
+def readable_quotes() -> QuerySet[Quote]:
+    """Quotes that customers may read, with what their page shows: those that have been sent, and what customers asked
+    for themselves. `was_sent` says whether its prices are theirs to see; a draft's are still sales' own. A version that
+    sales began and superseded before it was sent never had readers."""
+    sent = Exists(QuoteEvent.objects.filter(quote=OuterRef("pk"), status=Quote.Status.SENT))
     lines = QuoteLine.objects.select_related("offer__gpu_model", "offer__region", "image")
     return (
-        Quote.objects.filter(events__status=Quote.Status.SENT)
+        Quote.objects.annotate(was_sent=sent)
+        .filter(Q(was_sent=True) | Q(origin=Quote.Origin.CUSTOMER))
         .select_related("organization", "salesperson", "order")
         .prefetch_related(Prefetch("lines", lines))
     )
+
+
+def quotes_of(organization: Organization) -> QuerySet[Quote]:
+    """An organization's quotes and requests for one, newest first, in a fixed number of statements."""
+    return readable_quotes().filter(organization=organization).order_by("-created_at", "-pk")
+
+
+def requests_waiting() -> QuerySet[Quote]:
+    """What customers asked for and nobody has answered."""
+    return Quote.objects.filter(origin=Quote.Origin.CUSTOMER, status=Quote.Status.DRAFT)
 
 
 def standing_still(at: datetime) -> QuerySet[Order]:

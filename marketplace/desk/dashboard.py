@@ -18,7 +18,7 @@ from marketplace.desk.navigation import may_see
 from marketplace.lib import clock
 from marketplace.lib.money import format_minor
 from orders.models import Order, Quote
-from orders.queries import standing_still
+from orders.queries import requests_waiting, standing_still
 from rentals.models import Rental
 from rentals.reasons import WHAT
 
@@ -49,7 +49,7 @@ def overview(request: HttpRequest, context: Context) -> Context:
     if may_see(request, "orders.order"):
         figures += _orders()
     if may_see(request, "orders.quote"):
-        figures.append(_quotes())
+        figures += _quotes()
     if may_see(request, "billing.invoice"):
         figures += _invoices()
     if may_see(request, "billing.stripeevent"):
@@ -134,10 +134,13 @@ def _orders() -> Iterator[Figure]:
     yield Figure(_("Orders that stand still"), str(still), _list("orders_order", progress="none"), alarm=bool(still))
 
 
-def _quotes() -> Figure:
+def _quotes() -> Iterator[Figure]:
+    waiting = requests_waiting().count()
+    asked = {"origin__exact": Quote.Origin.CUSTOMER, "status__exact": Quote.Status.DRAFT}
+    yield Figure(_("Quotes requested"), str(waiting), _list("orders_quote", **asked), alarm=bool(waiting))
     sent = Quote.Status.SENT
     count = Quote.objects.filter(status=sent).count()
-    return Figure(_("Open quotes"), str(count), _list("orders_quote", status__exact=sent))
+    yield Figure(_("Open quotes"), str(count), _list("orders_quote", status__exact=sent))
 
 
 def _invoices() -> Iterator[Figure]:

@@ -1,5 +1,6 @@
 """The verbs of orders: the table of contents."""
 
+from orders.actions.baskets import Wanted, place_basket
 from orders.actions.expiry import begin_expiring, cancel_order, cancel_unpaid
 from orders.actions.moving import IllegalMove, mark_active, mark_provisioning, move_order
 from orders.actions.placing import MAX_PERIODS, MAX_UNITS, check_line, place_order, rates_now
@@ -8,6 +9,7 @@ from orders.actions.quotes import (
     QuoteRefused,
     accept_quote,
     add_quote_line,
+    assign_quote,
     create_quote,
     decline_quote,
     expire_quotes,
@@ -27,6 +29,7 @@ from orders.actions.refusals import (
     RequestKeyReused,
     SoldOut,
 )
+from orders.actions.requests import Contact, request_quote
 from orders.actions.subscriptions import HoldGone, confirm, end_subscription, fail_order, start_term
 
 __all__ = [
@@ -34,6 +37,7 @@ __all__ = [
     "MAX_UNITS",
     "BadChoice",
     "Busy",
+    "Contact",
     "EmailNotVerified",
     "HoldGone",
     "IllegalMove",
@@ -45,8 +49,10 @@ __all__ = [
     "QuoteRefused",
     "RequestKeyReused",
     "SoldOut",
+    "Wanted",
     "accept_quote",
     "add_quote_line",
+    "assign_quote",
     "begin_expiring",
     "cancel_order",
     "cancel_unpaid",
@@ -61,9 +67,11 @@ __all__ = [
     "mark_provisioning",
     "move_order",
     "move_quote",
+    "place_basket",
     "place_order",
     "rates_now",
     "remove_quote_line",
+    "request_quote",
     "revise_quote",
     "send_quote",
     "start_term",

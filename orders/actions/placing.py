@@ -28,17 +28,17 @@ from orders.actions.refusals import (
     EmailNotVerified,
     NoHeadroom,
     OfferUnavailable,
+    OrderRefused,
     PriceChanged,
     RequestKeyReused,
     SoldOut,
 )
 from orders.actions.subscriptions import unit_headroom
+from orders.basket import MAX_PERIODS, MAX_UNITS
 from orders.models import Order, OrderLine, Term
 from orders.pricing import METER_OF_TERM, advance_amount, term_end
 from orders.queries import SELLABLE_KINDS, ordered_before, terms_now
 
-MAX_UNITS = 64
-MAX_PERIODS = {Term.HOUR: 1, Term.MONTH: 36, Term.YEAR: 5}
 MAX_REQUEST_KEY = 64
 
 
@@ -111,10 +111,18 @@ def place_order(
         earlier = ordered_before(organization, request_key)
         if earlier is None:
             raise
-    line = earlier.lines.get()
-    asked = (offer.pk, image.pk, quantity, term, periods, project.pk, sorted(buyer.public_keys))
-    made = (line.offer_id, line.image_id, line.quantity, line.term, line.periods, earlier.project_id)
-    if asked != (*made, sorted(line.public_keys)):
+    return repeated(earlier, buyer, [(offer.pk, image.pk, quantity, term, periods)])
+
+
+def repeated(earlier: Order, buyer: Buyer, asked: Sequence[tuple[int, int, int, str, int]]) -> Order:
+    """The order that the request key has already made, if it is the one asked for: project, keys and, line by line,
+    offer, image, units, term and periods. Raises RequestKeyReused otherwise."""
+    keys = sorted(buyer.public_keys)
+    made = [
+        (line.offer_id, line.image_id, line.quantity, line.term, line.periods, sorted(line.public_keys))
+        for line in earlier.lines.all()
+    ]
+    if earlier.project_id != buyer.project.pk or sorted(made) != sorted((*line, keys) for line in asked):
         raise RequestKeyReused(earlier)
     return earlier
 
@@ -173,8 +181,11 @@ def place(buyer: Buyer, wishes: Sequence[Wish], *, at: datetime) -> Order:
     with transaction.atomic():
         _freeze(organization, at)
         _commit_headroom(organization, lines)
-        for line in sorted(lines, key=lambda line: line.offer.pool_id or 0):
-            _hold(line, organization, at, latest_start=expires_at or at)
+        for position, line in sorted(enumerate(lines), key=lambda numbered: numbered[1].offer.pool_id or 0):
+            try:
+                _hold(line, organization, at, latest_start=expires_at or at)
+            except OrderRefused as refusal:
+                raise refusal.about(position) from None
         return _write(buyer, lines, at, hold_expires_at=expires_at)
 
 

@@ -21,6 +21,9 @@ from orders.models import Order, Quote, QuoteEvent, QuoteLine, Term
 from orders.pricing import advance_amount, discounted
 
 Status = Quote.Status
+ASKED = (
+    "origin", "need", "contact_name", "contact_company", "contact_email", "contact_phone", "request_note", "asked",
+)  # fmt: skip
 COPIED = (
     "position", "offer_id", "image_id", "quantity", "term", "periods",
     "list_rate", "discount_percent", "rate", "disk_rate", "amount_minor",
@@ -67,25 +70,28 @@ def create_quote(
     *, organization: Organization, actor: User, valid_until: datetime, at: datetime, note: str = ""
 ) -> Quote:
     """Version 1 of a new quote, an empty draft in the organization's currency."""
-    quote_id = _next_quote_id()
-    local_day = timezone.localtime(at, timezone.get_default_timezone())
-    return _draft(
-        Quote(
-            pk=quote_id,
-            number=f"QT{local_day:%y%m%d}{quote_id:06d}",
-            organization=organization,
-            currency=organization.currency,
-            valid_until=valid_until,
-            note=note,
-            salesperson=actor,
-            created_at=at,
-        )
+    quote = Quote(
+        organization=organization,
+        currency=organization.currency,
+        valid_until=valid_until,
+        note=note,
+        salesperson=actor,
+        created_at=at,
     )
+    return first_draft(quote, actor)
 
 
-def _draft(quote: Quote) -> Quote:
+def first_draft(quote: Quote, actor: User | None) -> Quote:
+    """Save version 1 of a new quote under a number of its own, with its event."""
+    quote.pk = _next_quote_id()
+    local_day = timezone.localtime(quote.created_at, timezone.get_default_timezone())
+    quote.number = f"QT{local_day:%y%m%d}{quote.pk:06d}"
+    return _draft(quote, actor)
+
+
+def _draft(quote: Quote, actor: User | None) -> Quote:
     quote.save(force_insert=True)
-    QuoteEvent.objects.create(quote=quote, status=quote.status, actor=quote.salesperson, at=quote.created_at)
+    QuoteEvent.objects.create(quote=quote, status=quote.status, actor=actor, at=quote.created_at)
     return quote
 
 
@@ -158,15 +164,43 @@ def _draft_only(quote_id: int) -> Quote:
 
 @transaction.atomic
 def send_quote(*, quote_id: int, actor: User, at: datetime) -> Quote:
-    """Make the draft binding and open at its link. Raises QuoteRefused without lines or with a date gone by."""
+    """Make the draft binding and open at its link; who sends a request that nobody took is its salesperson.
+
+    Raises QuoteRefused without an organization, without lines or with a date gone by.
+    """
     quote = _draft_only(quote_id)
+    if quote.organization is None:
+        raise QuoteRefused(
+            "no_organization", _("Assign this request to the customer's organization before the quote is sent.")
+        )
     if not quote.lines.exists():
         raise QuoteRefused("no_lines", _("A quote needs at least one line before it is sent."))
     if quote.valid_until <= at:
         raise QuoteRefused("valid_until_past", _("The date until which the quote is valid has passed."))
     if quote.currency != quote.organization.currency:
         raise QuoteRefused("currency", _("The organization's currency is no longer the one of this quote."))
+    if quote.salesperson_id is None:
+        Quote.objects.filter(pk=quote_id).update(salesperson=actor)
     return move_quote(quote_id=quote_id, to=Status.SENT, actor=actor, at=at)
+
+
+@transaction.atomic
+def assign_quote(*, quote_id: int, organization: Organization, actor: User, at: datetime) -> Quote:
+    """Give a visitor's request to the organization it is for; whoever does is its salesperson.
+
+    Raises QuoteRefused when it has one already, or lines priced in another currency than the organization's.
+    """
+    quote = _draft_only(quote_id)
+    if quote.organization is not None:
+        raise QuoteRefused("has_organization", _("This quote has an organization already."))
+    if quote.currency != organization.currency and quote.lines.exists():
+        raise QuoteRefused(
+            "currency", _("Its lines are priced in another currency than the organization's. Remove them first.")
+        )
+    quote.organization, quote.currency, quote.salesperson = organization, organization.currency, actor
+    quote.save(update_fields=["organization", "currency", "salesperson"])
+    QuoteEvent.objects.create(quote=quote, status=quote.status, actor=actor, at=at)
+    return quote
 
 
 @transaction.atomic
@@ -192,7 +226,9 @@ def revise_quote(*, quote_id: int, actor: User, at: datetime, valid_until: datet
             note=quote.note,
             salesperson=actor,
             created_at=at,
-        )
+            **{name: getattr(quote, name) for name in ASKED},
+        ),
+        actor,
     )
     QuoteLine.objects.bulk_create(
         QuoteLine(quote=successor, **{name: getattr(line, name) for name in COPIED}) for line in quote.lines.all()
@@ -215,7 +251,7 @@ def accept_quote(*, quote_id: int, project: Project, ssh_keys: Sequence[SshKey],
     if quote.valid_until <= at:
         raise QuoteRefused("expired", _("This quote has expired. Ask your salesperson for a new one."))
     organization = quote.organization
-    if organization.currency != quote.currency:
+    if organization is None or organization.currency != quote.currency:
         raise QuoteRefused("currency", _("The organization's currency is no longer the one of this quote."))
     buyer = Buyer(organization, project, actor, f"quote:{quote.key}", ssh_keys)
     check_buyer(buyer)

@@ -13,9 +13,15 @@ from orders.models import Order
 
 
 class OrderRefused(Refusal):
-    """Nothing was ordered."""
+    """Nothing was ordered. `position` says which of several lines it is about, from 0; None: all of them."""
 
     message = _("This order cannot be placed.")
+    position: int | None = None
+
+    def about(self, position: int) -> OrderRefused:
+        """The same refusal, of this line."""
+        self.position = position
+        return self
 
 
 class OfferUnavailable(OrderRefused):
