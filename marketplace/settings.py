@@ -41,6 +41,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.messages",
     "whitenoise.runserver_nostatic",
+    "django.contrib.sitemaps",
     "django.contrib.staticfiles",
     "django.contrib.postgres",
     "django.contrib.humanize",

@@ -2,20 +2,27 @@
 
 from django.conf import settings
 from django.contrib import admin
+from django.contrib.sitemaps.views import sitemap
 from django.http import Http404
 from django.urls import include, path
 from django.views.defaults import page_not_found
 
 from marketplace import views
 from marketplace.lib.addresses import in_languages
+from marketplace.sitemaps import SITEMAPS
 
 urlpatterns = [
     path("healthz", views.healthz, name="healthz"),
     path("i18n/setlang/", views.set_language, name="set_language"),
     path("currency/", views.set_currency, name="set_currency"),
+    path("robots.txt", views.robots, name="robots"),
+    path("sitemap.xml", sitemap, {"sitemaps": SITEMAPS}, name="sitemap"),
+    path("favicon.ico", views.favicon, name="favicon"),
+    path("service-worker.js", views.service_worker, name="service_worker"),
     path("admin/", admin.site.urls),
     *in_languages(
         path("", views.home, name="home"),
+        path("offline/", views.offline, name="offline"),
         path("accounts/", include("allauth.urls")),
         path("console/", include("accounts.urls")),
         path("", include("catalog.urls")),

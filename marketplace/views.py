@@ -11,8 +11,17 @@ from django.conf import settings
 from django.core.paginator import Paginator
 from django.db import Error as DatabaseError
 from django.db import connection
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect, JsonResponse
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseBadRequest,
+    HttpResponsePermanentRedirect,
+    HttpResponseRedirect,
+    JsonResponse,
+)
 from django.shortcuts import render
+from django.templatetags.static import static
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -22,7 +31,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from accounts import actions as accounts
 from catalog import queries, visitor_pages
-from marketplace.lib import clock, visitor
+from marketplace.lib import addresses, clock, visitor
 from marketplace.lib.money import BILLING_CURRENCIES
 
 
@@ -99,6 +108,34 @@ def _ask_database() -> None:
 def _ask_redis() -> None:
     with redis.Redis.from_url(settings.REDIS_URL, socket_timeout=2, socket_connect_timeout=2) as client:
         client.ping()
+
+
+@require_safe
+def robots(request: HttpRequest) -> HttpResponse:
+    """What crawlers may read: everything but what is somebody's own."""
+    prefixes = ["", *addresses.PREFIXES.values()]
+    context = {"prefixes": prefixes, "site": settings.SITE_URL}
+    return render(request, "robots.txt", context, content_type="text/plain; charset=utf-8")
+
+
+@require_safe
+def favicon(request: HttpRequest) -> HttpResponse:
+    """For whoever asks for the file by its old name, without having read a page."""
+    return HttpResponsePermanentRedirect(static("img/favicon.ico"))
+
+
+@require_safe
+def offline(request: HttpRequest) -> HttpResponse:
+    """What a browser shows when no answer comes; it is fetched beforehand."""
+    return render(request, "offline.html")
+
+
+@never_cache
+@require_safe
+def service_worker(request: HttpRequest) -> HttpResponse:
+    """At the root, so that it may answer for every page."""
+    pages = [path for _code, path in addresses.in_each_language("/offline/")]
+    return render(request, "service-worker.js", {"pages": pages}, content_type="text/javascript; charset=utf-8")
 
 
 # --- the design page -------------------------------------------------------------------------------------------------

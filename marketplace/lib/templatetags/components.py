@@ -20,15 +20,18 @@ from django.template.context import Context
 from django.template.loader import render_to_string
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
+from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
 
+from marketplace.lib import addresses
 from marketplace.lib import money as money_lib
 from marketplace.lib.stackable import stackable
 
 register = template.Library()
 
 DASH = "—"
+# Languages as HTML names them.
+HTML_LANGUAGES = {"zh-hans": "zh-Hans", "en": "en"}
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
@@ -157,19 +160,19 @@ def datatable(content: SafeString, label: str = "", id: str = "", dense: bool = 
 @register.simple_block_tag
 def chart(
     content: SafeString, title: str = "", *, kind: str = "line", x: str = "category", unit: str = "", x_unit: str = "",
-    stepped: bool = False, stacked: bool = False, open: bool = False, level: int = 3,
+    stepped: bool = False, stacked: bool = False, until_now: bool = False, open: bool = False, level: int = 3,
 ) -> str:  # fmt: skip
     """The thead and tbody of a table, drawn as a chart above it: the first column is the axis, the others are series.
 
     kind: line or bar. x: category, number or date (then each row's `data-x` is its number or instant). A cell's number
     is its `data-value`, else its text; an empty one is a gap. `unit` stands beside the numbers of the axis (¥ before,
-    others behind). The table is in a disclosure, open where scripts do not run, or always with `open`.
+    others behind). With `until_now` the last row of dates holds to this day. The table is in a disclosure, open where scripts do not run, or always with `open`.
     """
     return render_to_string(
         "components/chart.html",
         {
             "title": title, "rows": content, "kind": kind, "x": x, "unit": unit, "x_unit": x_unit, "stepped": stepped,
-            "stacked": stacked, "open": open, "level": int(level),
+            "stacked": stacked, "until_now": until_now, "open": open, "level": int(level),
         },
     )  # fmt: skip
 
@@ -260,6 +263,32 @@ def stepper(context: Context, steps: Iterable[Any], label: str = "") -> str:
     """Progress through named steps. Each has label, state (done, current, waiting, failed) and may have at, note."""
     shown = {"steps": steps, "label": label or _("Progress"), "zone": _zone(context)}
     return render_to_string("components/stepper.html", shown)
+
+
+@register.simple_block_tag
+def head_title(content: str) -> SafeString:
+    """The page's title, for the browser and for whoever shows a link to it."""
+    title = mark_safe(content.strip())  # noqa: S308 - rendered by a template, which escapes
+    return format_html('<title>{}</title>\n<meta property="og:title" content="{}">', title, title)
+
+
+@register.simple_tag(takes_context=True)
+def page_addresses(context: Context) -> SafeString:
+    """Tells search engines this page's own address, without filters, and its address in every language."""
+    request = context.get("request")
+    if request is None or not hasattr(request, "path"):
+        return mark_safe("")
+    site, own = settings.SITE_URL, get_language()
+    paths = addresses.in_each_language(request.path)
+    canonical = next(path for code, path in paths if code == own)
+    links = [("canonical", "", canonical)]
+    links += [("alternate", HTML_LANGUAGES[code], path) for code, path in paths]
+    links += [("alternate", "x-default", paths[0][1])]
+    return format_html_join(
+        "\n",
+        '<link rel="{}"{} href="{}{}">',
+        [(rel, format_html(' hreflang="{}"', code) if code else "", site, path) for rel, code, path in links],
+    )
 
 
 @register.simple_tag

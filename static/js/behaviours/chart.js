@@ -54,11 +54,14 @@ function settings(table) {
   const rows = [...table.tBodies].flatMap((body) => [...body.rows])
   const heads = [...table.tHead.rows[0].cells].map((cell) => text(cell))
   const stepped = "stepped" in table.dataset
+  // What the last row says still holds: the page may be older than the day.
+  if (x === "date" && "untilNow" in table.dataset && rows.length) rows.push(rows.at(-1))
+  const instant = (row, index) => index && row === rows[index - 1] ? Date.now() : place(row, x)
   const series = heads.slice(1).map((label, index) => {
     const colour = token(COLOURS[index % COLOURS.length])
     return {
       label,
-      data: rows.map((row) => ({ x: place(row, x), y: value(row.cells[index + 1]) })),
+      data: rows.map((row, at) => ({ x: instant(row, at), y: value(row.cells[index + 1]) })),
       said: rows.map((row) => text(row.cells[index + 1])),
       stepped: stepped && "before", // a value holds until the next one
       borderColor: colour,
@@ -98,7 +101,7 @@ function settings(table) {
           ticks: { color: muted, font, maxRotation: 0, autoSkipPadding: 16, ...tick(x, xUnit, numbers) },
           ...(x === "category" ? {} : { bounds: "data" }),
           // Dates are marked where something is known, not at even distances.
-          ...(x === "date" ? { afterBuildTicks: (axis) => { axis.ticks = rows.map((row) => ({ value: place(row, x) })) } } : {}),
+          ...(x === "date" ? { afterBuildTicks: (axis) => { axis.ticks = rows.map((row, at) => ({ value: instant(row, at) })) } } : {}),
         },
         y: {
           stacked: stacked !== undefined,
