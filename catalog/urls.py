@@ -2,10 +2,12 @@
 
 from django.urls import path
 
-from catalog.views import listing, offer
+from catalog.views import guide, listing, offer, rent_or_buy
 
 app_name = "catalog"
 urlpatterns = [
+    path("guide/", guide.guide_page, name="guide"),
+    path("rent-or-buy/", rent_or_buy.rent_or_buy_page, name="rent_or_buy"),
     path("gpus/", listing.offer_list, name="list"),
     path("gpus/counts/", listing.offer_counts, name="counts"),
     path("gpus/<slug:slug>/", offer.offer_detail, name="offer"),

@@ -4,11 +4,12 @@
 comes out names its rule (`texts.RULES`) and carries its arithmetic.
 """
 
-from catalog.guide.kinds import Advice, Card, LeftOut, Need, OnQuote, Plan, Step, Unit, Warn
+from catalog.guide.kinds import TRAINING, Advice, Card, LeftOut, Need, OnQuote, Plan, Step, Unit, Warn
 from catalog.guide.plans import recommend
 from catalog.guide.start import notes, starting_points
 
 __all__ = [
+    "TRAINING",
     "Advice",
     "Card",
     "LeftOut",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
@@ -202,4 +203,9 @@ class Advice:
         named = {rule for plan in self.plans for rule in plan.rules}
         named |= {entry.rule for entry in self.on_quote} | {entry.rule for entry in self.left_out}
         named |= {entry.rule for entry in self.notes}
-        return tuple(sorted(named, key=lambda rule: ("RFSC".index(rule[0]), int(rule[1:]))))
+        return in_order(named)
+
+
+def in_order(rules: Iterable[str]) -> tuple[str, ...]:
+    """As the rule book has them: rules of choice, formulas, sizes of companies, kinds of work."""
+    return tuple(sorted(set(rules), key=lambda rule: ("RFSC".index(rule[0]), int(rule[1:]))))

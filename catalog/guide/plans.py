@@ -13,7 +13,7 @@ from django.utils.translation import ngettext
 from catalog.guide import formulas
 from catalog.guide.facts import DOMESTIC_FIRST_FAMILY, HOURS_PER_MONTH
 from catalog.guide.formulas import TERMS, TermCost
-from catalog.guide.kinds import Advice, Card, LeftOut, Need, OnQuote, Plan, Step, Unit, Warn
+from catalog.guide.kinds import Advice, Card, LeftOut, Need, OnQuote, Plan, Step, Unit, Warn, in_order
 from catalog.guide.work import DoesNotFit, Work, up_to_tenth
 
 SHOWN = 3
@@ -21,8 +21,11 @@ SHOWN = 3
 LONG_RUN_HOURS = 365 * 24
 
 
-def recommend(need: Need, units: Iterable[Unit], *, currency: str) -> Advice:
-    """Up to three plans for the need from these offers, best first (R9), and why every other card is not among them."""
+def recommend(need: Need, units: Iterable[Unit], *, currency: str, notes: tuple[Warn, ...] = ()) -> Advice:
+    """Up to three plans for the need from these offers, best first (R9), and why every other card is not among them.
+
+    `notes` go into the answer as they are.
+    """
     plans: list[Plan] = []
     on_quote: list[OnQuote] = []
     left: list[tuple[str, str, str]] = []
@@ -35,7 +38,8 @@ def recommend(need: Need, units: Iterable[Unit], *, currency: str) -> Advice:
             else:
                 left.append((refusal.rule, refusal.reason, card.name))
     ranked = rank(plans, domestic=need.domestic)
-    return Advice(tuple(ranked[:SHOWN]), tuple(on_quote), tuple(_grouped(left)), others=max(0, len(ranked) - SHOWN))
+    others = max(0, len(ranked) - SHOWN)
+    return Advice(tuple(ranked[:SHOWN]), tuple(on_quote), tuple(_grouped(left)), others, notes)
 
 
 def rank(plans: Iterable[Plan], *, domestic: bool = False) -> list[Plan]:
@@ -111,7 +115,7 @@ def _plan(work: Work, offers: Sequence[Unit], currency: str) -> Plan:
         costs=best.costs,
         steps=steps,
         warnings=(*work.warnings, *_estimates(work)),
-        rules=tuple(work.rules),
+        rules=in_order(work.rules),
         ranks_last=not is_linked or is_slow,
     )
 

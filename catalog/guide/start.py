@@ -10,7 +10,7 @@ from django.utils.translation import ngettext
 
 from catalog.guide import formulas
 from catalog.guide.facts import SCENARIOS, STAGES, Scenario, Stage
-from catalog.guide.kinds import Advice, OnQuote, Plan, Step, Unit, Warn
+from catalog.guide.kinds import Advice, OnQuote, Plan, Step, Unit, Warn, in_order
 from catalog.guide.plans import SHOWN, by_card, cost_steps, rank, use_step, warn_of_stock
 from catalog.guide.texts import RULES
 
@@ -110,6 +110,7 @@ def _as_plan(unit: Unit, units: int, costs: tuple, size: Stage, work: Scenario, 
         "brief",
     )
     rules = [size.rule, work.rule, "R1" if use["domestic"] else "", "R5" if cards > unit.cards else "", "F6", "R9"]
+    rules += ["R10"] if doubt else []
     return Plan(
         unit=unit,
         units=units,
@@ -119,6 +120,6 @@ def _as_plan(unit: Unit, units: int, costs: tuple, size: Stage, work: Scenario, 
         costs=costs,
         steps=(step, use_step(use["hours"], use["months"], total), *cost_steps(costs, cards)),
         warnings=(*warnings, *([Warn("estimate", doubt, "R10")] if doubt else [])),
-        rules=tuple(rule for rule in rules if rule),
+        rules=in_order(rule for rule in rules if rule),
         ranks_last=any(warning.code == "pcie" for warning in warnings),
     )
