@@ -61,7 +61,7 @@ WORDS: dict[str, Words] = {
         _("Open the machine"),
         "good",
     ),
-    # name, outcome: billed by the hour and taken down, paid in advance and waiting, or back to its disk
+    # name, outcome: taken down, paid in advance and waiting, in our hands, or back to its disk
     Kind.RENTAL_FAILED: Words(
         _("“%(name)s” could not be started"),
         "%(outcome)s",
@@ -71,6 +71,7 @@ WORDS: dict[str, Words] = {
             "outcome": {
                 "gone": _("The machine could not be made and was taken down. Nothing was billed for it."),
                 "waiting": _("Our staff has been told. Your payment is safe: we try again or return the money."),
+                "operator": _("Our staff has been told and sees to it."),
                 "stopped": _("The machine is stopped again and its disk is kept. You can try again."),
             }
         },

@@ -44,6 +44,12 @@ def refresh_credit() -> None:
     actions.refresh_all(at=clock.now())
 
 
+@shared_task(name="billing.tell_of_overdue")
+def tell_of_overdue() -> None:
+    """Tell of invoices that were not paid in time."""
+    actions.tell_of_overdue(at=clock.now())
+
+
 @shared_task(name="billing.settle_expiring")
 def settle_expiring() -> None:
     actions.settle_expiring(at=clock.now())

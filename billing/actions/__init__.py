@@ -15,6 +15,7 @@ from billing.actions.syncing import (
     report_out_of_band,
     sweep_open_invoices,
 )
+from billing.actions.telling import tell_of_overdue
 from billing.actions.voiding import VoidRefused, settle_expiring, void_invoice
 
 __all__ = [
@@ -43,5 +44,6 @@ __all__ = [
     "run_billing",
     "settle_expiring",
     "sweep_open_invoices",
+    "tell_of_overdue",
     "void_invoice",
 ]

@@ -7,6 +7,7 @@ from django.db import transaction
 
 from accounts import actions as accounts_actions
 from accounts.models import CreditLine
+from billing.actions.telling import tell_of_low_credit
 from billing.queries import owed_minor, unbilled_minor
 
 logger = logging.getLogger(__name__)
@@ -14,10 +15,10 @@ logger = logging.getLogger(__name__)
 
 @transaction.atomic
 def refresh_credit(*, organization_id: int, at: datetime) -> int:
-    """Write what is available to the credit line: limit − unpaid usage invoices − everything unbilled up to `at`.
+    """Write what is available to the credit line (limit − unpaid usage invoices − everything unbilled up to `at`) and
+    warn where that runs low. Returns the amount spent in minor units.
 
-    Returns the amount spent in minor units. The line's row lock comes first, so that figures read later are never
-    overwritten by older ones.
+    The line's row lock comes first, so that figures read later are never overwritten by older ones.
     """
     line = (
         CreditLine.objects.select_for_update(no_key=True, of=("self",))
@@ -26,6 +27,7 @@ def refresh_credit(*, organization_id: int, at: datetime) -> int:
     )
     spent = owed_minor(organization=line.organization) + unbilled_minor(organization=line.organization, at=at)
     accounts_actions.set_available(organization_id=organization_id, spent_minor=max(spent, 0), at=at)
+    tell_of_low_credit(line=line, available_minor=line.limit_minor - max(spent, 0), at=at)
     return spent
 
 

@@ -6,6 +6,7 @@ from django.conf import settings
 
 from accounts.models import User
 from billing.actions.moving import move_invoice
+from billing.actions.telling import tell_of_issue
 from billing.models import Invoice
 from billing.numbering import INVOICE_SERIES, next_number
 from marketplace.lib import clock
@@ -13,7 +14,7 @@ from marketplace.lib.limits import by_bank
 
 
 def issue(*, invoice: Invoice, at: datetime, actor: User | None = None) -> Invoice:
-    """Number and freeze a drafted invoice inside the caller's transaction, which holds its row.
+    """Number and freeze a drafted invoice and tell of it, inside the caller's transaction, which holds its row.
 
     Usage falls due INVOICE_DAYS_UNTIL_DUE days later, a prepaid order when its hold expires. What Stripe cannot
     collect (too much, or a prepaid order that is too little) is open for a bank transfer at once.
@@ -27,6 +28,7 @@ def issue(*, invoice: Invoice, at: datetime, actor: User | None = None) -> Invoi
     move_invoice(invoice, Invoice.Status.ISSUED, at=at, actor=actor)
     if invoice.collection == Invoice.Collection.BANK_TRANSFER:
         move_invoice(invoice, Invoice.Status.OPEN, at=at, actor=actor)
+    tell_of_issue(invoice=invoice, at=at)
     return invoice
 
 

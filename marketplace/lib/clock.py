@@ -23,6 +23,11 @@ def local_midnight(day: date, zone: str) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=ZoneInfo(zone)).astimezone(UTC)
 
 
+def read(at: datetime, zone: str) -> str:
+    """The instant `at` as a sentence names it in `zone`: 2026-11-30 23:59."""
+    return at.astimezone(ZoneInfo(zone)).strftime("%Y-%m-%d %H:%M")
+
+
 def month_start(at: datetime, zone: str) -> datetime:
     """The instant at which the calendar month of `at` began in `zone`."""
     return local_midnight(local_date(at, zone).replace(day=1), zone)

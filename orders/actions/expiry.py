@@ -6,7 +6,8 @@ from datetime import datetime
 
 from django.db import transaction
 
-from accounts.models import User
+from accounts.models import Notification, User
+from accounts.notices import notify
 from catalog import inventory
 from orders.actions.moving import IllegalMove, locked, move_order
 from orders.actions.subscriptions import close_all
@@ -46,7 +47,8 @@ def cancel_order(*, order_id: int, actor: User, at: datetime) -> Order:
 
 @transaction.atomic
 def cancel_unpaid(*, order_id: int, at: datetime, actor: User | None = None) -> Order:
-    """Billing is sure that nothing was paid: free the cards, end what would have been billed, cancel the order.
+    """Billing is sure that nothing was paid: free the cards, end what would have been billed, cancel the order, and
+    tell the customer unless it was they who cancelled.
 
     Repeating it changes nothing. Raises IllegalMove when the order was paid after all; then the cards stay.
     """
@@ -58,7 +60,19 @@ def cancel_unpaid(*, order_id: int, at: datetime, actor: User | None = None) -> 
         return order
     if order.status != Status.EXPIRING:
         raise IllegalMove(order, Status.CANCELLED)
-    return move_order(order_id=order_id, to=Status.CANCELLED, actor=actor, at=at)
+    cancelled = move_order(order_id=order_id, to=Status.CANCELLED, actor=actor, at=at)
+    # Whoever cancelled it knows; nobody did when the hold ran out.
+    if not order.events.filter(status=Status.EXPIRING, actor__isnull=False).exists():
+        notify(
+            organization=order.organization,
+            kind=Notification.Kind.HOLD_EXPIRED,
+            fact=str(order.key),
+            params={"number": order.number},
+            page="orders:detail",
+            page_args=[str(order.key)],
+            at=at,
+        )
+    return cancelled
 
 
 def units_of(order_id: int) -> list:

@@ -11,9 +11,11 @@ from django.db.models import Max
 from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
-from accounts.models import Organization, Project, SshKey, User
+from accounts.models import Notification, Organization, Project, SshKey, User
+from accounts.notices import notify
 from accounts.queries import email_is_verified
 from catalog.models import Image, Offer
+from marketplace.lib import clock
 from marketplace.lib.refusals import Refusal
 from orders.actions.placing import Buyer, Wish, check_buyer, check_line, place, rates_now
 from orders.actions.refusals import BadChoice, EmailNotVerified
@@ -181,7 +183,20 @@ def send_quote(*, quote_id: int, actor: User, at: datetime) -> Quote:
         raise QuoteRefused("currency", _("The organization's currency is no longer the one of this quote."))
     if quote.salesperson_id is None:
         Quote.objects.filter(pk=quote_id).update(salesperson=actor)
-    return move_quote(quote_id=quote_id, to=Status.SENT, actor=actor, at=at)
+    sent = move_quote(quote_id=quote_id, to=Status.SENT, actor=actor, at=at)
+    notify(
+        organization=quote.organization,
+        kind=Notification.Kind.QUOTE_SENT,
+        fact=str(quote.key),
+        params={
+            "number": str(quote) if quote.version > 1 else quote.number,
+            "date": clock.read(quote.valid_until, quote.organization.zone),
+        },
+        page="orders:quote",
+        page_args=[quote.token],
+        at=at,
+    )
+    return sent
 
 
 @transaction.atomic

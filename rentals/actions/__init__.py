@@ -7,6 +7,7 @@ from rentals.actions.moving import IllegalMove, locked, move_rental
 from rentals.actions.opening import UnitWithoutCards, open_rentals
 from rentals.actions.operating import destroy_by_operator, retry
 from rentals.actions.refusals import Busy, NoCapacity, NoCredit, NotNow, RentalRefused, TermOver
+from rentals.actions.telling import tell_of_ending_terms
 from rentals.actions.terms import enforce_terms, expire_term
 from rentals.actions.wishes import request_start, request_stop, request_terminate
 
@@ -29,4 +30,5 @@ __all__ = [
     "request_stop",
     "request_terminate",
     "retry",
+    "tell_of_ending_terms",
 ]

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from accounts.models import User
+from rentals.actions.telling import tell_of_move
 from rentals.models import Rental, RentalEvent
 
 
@@ -25,17 +26,19 @@ def locked(rental_id: int) -> Rental:
 def move_rental(
     *, rental: Rental, to: str, at: datetime, actor: User | None = None, outcome: str = "", **changes: Any
 ) -> None:
-    """Change a rental's status, the only code that does, with the fields that go with it and an event.
+    """Change a rental's status, the only code that does, with the fields, the event and the notice that go with it.
 
     The caller holds the row's lock (`locked`). Raises IllegalMove where the transition table has no such arrow.
     """
     if to not in Rental.NEXT.get(rental.status, set()):
         raise IllegalMove(f"{rental.name}: {rental.status} → {to}")
+    before, first_run = rental.status, rental.running_at is None
     rental.status = to
     for name, value in changes.items():
         setattr(rental, name, value)
     rental.save(update_fields=["status", *changes])
     note(rental=rental, kind=RentalEvent.Kind.STATUS, what=to, at=at, actor=actor, outcome=outcome)
+    tell_of_move(rental=rental, before=before, first_run=first_run, at=at)
 
 
 def note(*, rental: Rental, kind: str, what: str, at: datetime, actor: User | None = None, outcome: str = "") -> None:
