@@ -192,10 +192,10 @@ class IncidentDesk(RegionNames, Desk):
     buttons = ("tell", "resolve")
     refusals = (verbs.IncidentRefused,)
     add_fieldsets = (
-        (None, {"fields": ("regions", "title_zh", "title_en", ("impact", "started_at"))}),
+        (None, {"fields": ("regions", "title_zh", "title_en", "impact", "started_at")}),
         (gettext_lazy("The first that is told"), {"fields": ("body_zh", "body_en")}),
     )
-    fieldsets = ((None, {"fields": (("state", "ended"), "regions", "title_zh", "title_en", ("impact", "started_at"))}),)
+    fieldsets = ((None, {"fields": (("state", "ended"), "regions", "title_zh", "title_en", "impact", "started_at")}),)
     inlines = (UpdateRows,)
     list_display = ("title_zh", "title_en", "effect", "state", "where", "started", "ended")
     list_filter = ("status", "impact", "regions")
@@ -285,7 +285,7 @@ class MaintenanceDesk(RegionNames, Desk):
     buttons = ("call_off",)
     refusals = (verbs.MaintenanceRefused,)
     fieldsets = (
-        (None, {"fields": ("regions", ("starts_at", "ends_at"))}),
+        (None, {"fields": ("regions", "starts_at", "ends_at")}),
         (gettext_lazy("Text"), {"fields": ("title_zh", "title_en", "body_zh", "body_en")}),
         (gettext_lazy("What became of it"), {"fields": (("announced", "cancelled"),)}),
     )

@@ -218,7 +218,10 @@ def _summary(percent: Decimal | None, troubled: int) -> str:
         "%(count)d days with incidents in the last 90 days.",
         troubled,
     ) % {"count": troubled}
-    return days if percent is None else f"{_('Availability %(percent)s %%.') % {'percent': percent}} {days}"
+    if percent is None:
+        return days
+    share = _("Availability %(percent)s %%.") % {"percent": percent}
+    return f"{share} {days}"
 
 
 def _incident(trouble: Trouble, names: dict[int, str], at: datetime) -> IncidentView:

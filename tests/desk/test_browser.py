@@ -39,6 +39,7 @@ def _addresses():
     ]
     forms = [
         reverse("admin:orders_quote_add"),
+        *(reverse(f"admin:trust_{name}_add") for name in ("incident", "maintenance", "block")),
         reverse("admin:catalog_price_change", args=[Price.objects.first().pk]),
         reverse("admin:billing_invoice_press", args=[Invoice.objects.first().pk, "record_payment"]),
     ]

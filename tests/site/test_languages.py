@@ -25,6 +25,7 @@ from rentals.models import Rental
 from tests import factories
 from tests.desk import world
 from tests.trust import builders as trust
+from trust import loading as trust_content
 
 pytestmark = pytest.mark.django_db
 
@@ -33,10 +34,10 @@ VISIBLE = {"alt", "aria-description", "aria-label", "placeholder", "title"}
 SILENT = {"code", "kbd", "pre", "script", "style", "template"}
 # The same in both languages: units, brands, product names, file formats, what only staff reads as a code.
 SAME = {
-    "Asia", "BF", "CANN", "CNY", "CPU", "CSV", "CUDA", "Command", "Control", "Cookie", "Ctrl", "DSA", "ECDSA", "GB",
-    "GPU", "Gb", "GeForce", "HBM", "HCCS", "ICP", "ID", "INT", "IP", "Mac", "NPU", "NVIDIA", "NVLink", "NVMe", "PCIe",
-    "RDMA", "RSA", "RTX", "RoCE", "SSH", "Shanghai", "Stripe", "TB", "TFLOPS", "TOPS", "URL", "US", "USD", "UTC",
-    "Ubuntu", "XLSX", "cuda", "en", "ms", "pub", "root", "sk", "ssh", "vCPU",
+    "Asia", "Atom", "BF", "CANN", "CNY", "CPU", "CSV", "CUDA", "Command", "Control", "Cookie", "Ctrl", "DSA", "ECDSA",
+    "GB", "GPU", "Gb", "GeForce", "HBM", "HCCS", "ICP", "ID", "IDC", "INT", "IP", "Mac", "NPU", "NVIDIA", "NVLink",
+    "NVMe", "PCIe", "RDMA", "RSA", "RTX", "RoCE", "SLA", "SSH", "Shanghai", "Stripe", "TB", "TFLOPS", "TOPS", "URL",
+    "US", "USD", "UTC", "Ubuntu", "XLSX", "cuda", "en", "ms", "pub", "root", "sk", "ssh", "vCPU",
 }  # fmt: skip
 CODE = re.compile(
     r"\S+@\S+ | \S*\*{3,}\S* | AAAA\S+ | SHA256:\S+ | \S*[/_]\S* | \b\w+(?:[-.:]\w+)+\b | \b[\w.]*\d[\w.]*\b",
@@ -161,9 +162,13 @@ def names(*more):
 
 
 def test_public_pages(language, visitor, quote):
+    trust_content.load(at=clock.now())
+    trust.incident(start="2026-11-01 08:00", end="2026-11-01 09:00", title_zh="断电", title_en="Power cut")
+    trust.maintenance(start="2099-01-01 00:00", end="2099-01-01 01:00", title_zh="升级", title_en="Upgrade")
     offer = factories.offer(hosts=2)
     paths = [
-        *(reverse(name) for name in ("home", "catalog:list", "account_login", "account_signup",
+        *(reverse(name) for name in ("home", "catalog:list", "account_login", "account_signup", "trust:status",
+          "trust:about", "trust:sla", "trust:security",
           "account_reset_password", "account_reset_password_done", "account_email_verification_sent")),
         reverse("catalog:offer", args=[offer.slug]),
         "/gpus/?q=nothing",
@@ -183,8 +188,8 @@ def test_console_pages(language, console, organization, quote):
     ]
     bill = world.invoice(organization)
     paths = [
-        *(reverse(name) for name in ("orders:list", "rentals:list", "billing:overview", "billing:invoices",
-          "accounts:keys", "accounts:organization", "account_email", "account_change_password", "mfa_index",
+        *(reverse(name) for name in ("orders:list", "rentals:overview", "rentals:list", "rentals:activity",
+          "billing:overview", "billing:invoices", "accounts:keys", "accounts:organization", "account_email", "account_change_password", "mfa_index",
           "account_logout")),
         *(reverse("orders:detail", args=[order.key]) for order in (hourly, monthly)),
         reverse("orders:cancel", args=[monthly.key]),
@@ -200,8 +205,8 @@ def test_console_pages(language, console, organization, quote):
 
 
 def test_the_empty_console(language, console):
-    paths = [reverse(name) for name in ("orders:list", "rentals:list", "billing:overview", "billing:invoices",
-             "accounts:keys")]  # fmt: skip
+    paths = [reverse(name) for name in ("orders:list", "rentals:overview", "rentals:list", "rentals:activity",
+             "billing:overview", "billing:invoices", "accounts:keys")]  # fmt: skip
     assert all_leaks(console, language, paths, names()) == {}
 
 
