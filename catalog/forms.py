@@ -1,55 +1,143 @@
-"""The list's filters as a form: its address is its state."""
+"""The list's address, which is its state, read into a filter.
+
+No Django form: with some twenty facets, building and drawing one costs more than everything else on the page.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
-from django import forms
-from django.utils.translation import get_language, ngettext_lazy
-from django.utils.translation import gettext_lazy as _
+from django.http import QueryDict
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
-from catalog.queries import TERMS, Facets, OfferFilter
+from catalog.models import Offer
+from catalog.queries import LINKS, PRECISIONS, TERMS, Facets, OfferFilter
 
-SORTS = [
-    ("", _("Recommended")),
-    ("price", _("Price, lowest first")),
-    ("-price", _("Price, highest first")),
-    ("-memory", _("Memory, largest first")),
-    ("-bf16", _("BF16 rate, highest first")),
-    ("-free", _("Free cards, most first")),
-]
+LONGEST_TEXT = 60
+MOST_VALUES = 50
+# What the address may hold besides filters.
+VIEWS = ("cards", "table")
+
+SORT_LABELS: dict[str, Promise] = {
+    "": gettext_lazy("Recommended"),
+    "price": gettext_lazy("Price per card-hour, lowest first"),
+    "-price": gettext_lazy("Price per card-hour, highest first"),
+    "tflops": gettext_lazy("Price per BF16 TFLOPS, lowest first"),
+    "memory-value": gettext_lazy("Memory for the money, most first"),
+    "-free": gettext_lazy("Free cards, most first"),
+    "-memory": gettext_lazy("Memory, largest first"),
+    "-bf16": gettext_lazy("BF16 rate, highest first"),
+}
+
+# Facets whose values are known beforehand, and those whose values are what is on sale.
+FIXED = {
+    "kind": tuple(Offer.Kind.values),
+    "link": LINKS,
+    "fabric": tuple(value or "none" for value in Offer.Fabric.values),
+    "isolation": tuple(Offer.Isolation.values),
+    "cooling": tuple(Offer.Cooling.values),
+    "precision": tuple(PRECISIONS),
+    "priced": TERMS,
+}
+OPEN = ("family", "vendor", "region", "size")
+WHOLE = ("memory", "memory_max", "free")
+EXACT = ("rate", "speed", "price_min", "price_max")
+CHECKS = ("available", "domestic")
+# Every part of the address that narrows the list, in the order of the chips.
+NARROWING = ("q", *OPEN, *FIXED, *WHOLE, *EXACT, *CHECKS)
+
+_WHOLE = re.compile(r"\d{1,6}", re.ASCII)
+_EXACT = re.compile(r"\d{1,9}(\.\d{1,6})?", re.ASCII)
 
 
-class OfferFilterForm(forms.Form):
-    """Every field is optional; one that cannot be read gets a message and narrows nothing."""
+@dataclass(slots=True)
+class ListQuery:
+    """What an address asks for; `problems` says by parameter what could not be read, which narrows nothing."""
 
-    q = forms.CharField(label=_("Search"), required=False, max_length=60, strip=True)
-    family = forms.ChoiceField(label=_("Family"), required=False)
-    vendor = forms.ChoiceField(label=_("Vendor"), required=False)
-    memory = forms.TypedChoiceField(label=_("Memory per card"), required=False, coerce=int, empty_value=None)
-    size = forms.TypedChoiceField(label=_("Cards per unit"), required=False, coerce=int, empty_value=None)
-    region = forms.ChoiceField(label=_("Region"), required=False)
-    sort = forms.ChoiceField(label=_("Sort"), required=False, choices=SORTS)
-    available = forms.BooleanField(label=_("Available now"), required=False)
-    domestic = forms.BooleanField(label=_("Domestic cards only"), required=False)
-    term = forms.ChoiceField(required=False, choices=[(term, term) for term in TERMS], widget=forms.HiddenInput)
+    wanted: OfferFilter
+    view: str = "cards"
+    page: int = 1
+    problems: dict[str, str] = field(default_factory=dict)
 
-    def __init__(self, data: Any, facets: Facets) -> None:
-        super().__init__(data, auto_id="filter-%s")
-        chinese = (get_language() or "").startswith("zh")
-        cards = ngettext_lazy("%(count)d card", "%(count)d cards", "count")
-        self._choose("family", [(name, name) for name in facets.families])
-        self._choose("vendor", [(name, name) for name in facets.vendors])
-        self._choose("region", [(code, zh if chinese else en) for code, zh, en in facets.regions])
-        self._choose("memory", [(size, _("%(size)d GB or more") % {"size": size}) for size in facets.memories])
-        self._choose("size", [(size, cards % {"count": size}) for size in facets.sizes])
+    @classmethod
+    def read(cls, data: QueryDict) -> ListQuery:
+        query = cls(OfferFilter())
+        if not data:
+            return query
+        read: dict[str, Any] = {"text": data.get("q", "").replace("\0", "").strip()[:LONGEST_TEXT]}
+        read |= {name: query._known(name, _texts(data, name), known) for name, known in FIXED.items()}
+        read |= {name: tuple(dict.fromkeys(_texts(data, name)))[:MOST_VALUES] for name in OPEN[:-1]}
+        sizes = [query._number("size", text, _WHOLE, int) for text in data.getlist("size")]
+        read["size"] = tuple(dict.fromkeys(size for size in sizes if size is not None))
+        read |= {name: query._number(name, data.get(name, ""), _WHOLE, int) for name in WHOLE}
+        read |= {name: query._number(name, data.get(name, ""), _EXACT, Decimal) for name in EXACT}
+        read |= {name: data.get(name, "") not in {"", "0", "off"} for name in CHECKS}
+        read["sort"] = _one_of(data.get("sort", ""), tuple(SORT_LABELS))
+        read["term"] = _one_of(data.get("term", ""), TERMS)
+        query.wanted = OfferFilter(**read)
+        query.view = _one_of(data.get("view", ""), VIEWS)
+        query.page = _page_number(data.get("page", ""))
+        return query
 
-    def _choose(self, name: str, choices: list[tuple[Any, Any]]) -> None:
-        self.fields[name].choices = [("", _("All")), *choices]  # type: ignore[attr-defined]
+    def drop_unknown(self, facets: Facets) -> bool:
+        """Take out what no offer on sale has, with a word about each; whether there was any."""
+        unknown = {}
+        for name in OPEN:
+            asked = getattr(self.wanted, name)
+            known = facets.counts.get(name, {})
+            kept = tuple([value for value in asked if str(value) in known])
+            if kept != asked:
+                unknown[name] = kept
+                missing = next(value for value in asked if value not in kept)
+                self.problems[name] = _("%(value)s is not one of the available choices.") % {"value": missing}
+        self.wanted = replace(self.wanted, **unknown)
+        return bool(unknown)
 
-    def wanted(self) -> OfferFilter:
-        """The filter as far as it could be read."""
-        self.full_clean()
-        read = {name: value for name, value in self.cleaned_data.items() if value not in (None, "", False)}
-        read["text"] = read.pop("q", "")
-        return OfferFilter(**read)
+    def _known(self, name: str, asked: list[str], known: tuple[str, ...]) -> tuple[str, ...]:
+        values = list(dict.fromkeys(asked))
+        for value in values:
+            if value not in known:
+                self.problems[name] = _("%(value)s is not one of the available choices.") % {"value": value[:40]}
+        return tuple([value for value in values if value in known])
+
+    def _number(self, name: str, text: str, shape: re.Pattern[str], make: Callable[[str], Any]) -> Any:
+        text = text.strip()
+        if not text:
+            return None
+        if not shape.fullmatch(text):
+            self.problems[name] = _("%(value)s is not a number that can be used here.") % {"value": text[:40]}
+            return None
+        return make(text)
+
+
+def pairs(query: ListQuery) -> list[tuple[str, str]]:
+    """The address's parts that were understood, without the page: every link of the list starts from these."""
+    wanted = query.wanted
+    found: list[tuple[str, str]] = [("q", wanted.text)] if wanted.text else []
+    for name in (*OPEN, *FIXED):
+        found += [(name, str(value)) for value in getattr(wanted, name)]
+    found += [(name, f"{value}") for name in (*WHOLE, *EXACT) if (value := getattr(wanted, name)) is not None]
+    found += [(name, "on") for name in CHECKS if getattr(wanted, name)]
+    usual: Mapping[str, str] = {"sort": "", "term": TERMS[0], "view": VIEWS[0]}
+    chosen = {"sort": wanted.sort, "term": wanted.term, "view": query.view}
+    return found + [(name, value) for name, value in chosen.items() if value != usual[name]]
+
+
+def _texts(data: QueryDict, name: str) -> list[str]:
+    """The values of a repeated parameter as the database can compare them."""
+    return [text for value in data.getlist(name) if (text := value.replace("\0", "").strip())]
+
+
+def _one_of(text: str, known: tuple[str, ...]) -> str:
+    return text if text in known else known[0]
+
+
+def _page_number(text: str) -> int:
+    """Page one for anything that is no page number."""
+    return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 6 else 1

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 from datetime import datetime
-from functools import lru_cache
-from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any
+from zoneinfo import ZoneInfo
 
+from django.conf import settings
 from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, QueryDict
-from django.template.loader import render_to_string
-from django.utils.safestring import SafeString, mark_safe
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.utils import timezone
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from catalog import presentation, queries, visitor_pages
-from catalog.forms import OfferFilterForm
-from catalog.queries import PAGE_SIZE, Facets, OfferFilter, OfferRow
-from marketplace.lib import visitor
+from catalog.forms import SORT_LABELS, ListQuery, pairs
+from catalog.queries import PAGE_SIZE, Facets, OfferPage
+from catalog.views import facets
+from marketplace.lib import clock, visitor
+from orders.supply import earliest_term_ends
 
 # More than a page ever shows; a longer list of ids is cut.
 MOST_COUNTS = 100
@@ -30,20 +31,7 @@ LONGEST_ID = 18
 @require_safe
 def offer_list(request: HttpRequest) -> HttpResponse:
     """What is on sale. The address carries every filter, so a view of the list can be kept and shared."""
-    return visitor_pages.render(request, "catalog/list.html", lambda at: {"content": _content(request, at)})
-
-
-def _content(request: HttpRequest, at: datetime) -> SafeString:
-    currency, query = visitor.currency_of(request), request.GET.urlencode()
-    facets = queries.facets()
-    wanted = OfferFilterForm(request.GET, facets).wanted() if query else OfferFilter()
-    number = _page_number(request.GET)
-    found = queries.offers(wanted, currency=currency, at=at, page=number)
-    if not found.rows and number > 1:
-        raise Http404
-    return _list(
-        ListContent(tuple(found.rows), found.total, number, facets, query, wanted.term, currency, get_language() or "")
-    )
+    return visitor_pages.render(request, "catalog/list.html", lambda at: _context(request, at))
 
 
 @never_cache
@@ -53,64 +41,77 @@ def offer_counts(request: HttpRequest) -> HttpResponse:
     asked = [part for part in request.GET.get("offers", "").split(",") if part][:MOST_COUNTS]
     if not all(part.isascii() and part.isdigit() and len(part) <= LONGEST_ID for part in asked):
         return HttpResponseBadRequest(_("Unknown offer."), content_type="text/plain; charset=utf-8")
-    language = get_language() or ""
+    language, at = get_language() or "", clock.now()
     counts = queries.stock([int(part) for part in asked])
-    return HttpResponse(
-        "".join(presentation.free_count(offer, stock, language, swap=True) for offer, stock in counts.items())
-    )
+    pieces = [presentation.free_count(offer, stock, language, swap=True) for offer, stock in counts.items()]
+    if pieces:
+        pieces.append(presentation.as_of(timezone.localtime(at, _zone(request)).strftime("%H:%M:%S"), swap=True))
+    return HttpResponse("".join(pieces))
 
 
-class ListContent(NamedTuple):
-    """Everything a page of the list shows."""
-
-    rows: tuple[OfferRow, ...]
-    total: int
-    number: int
-    facets: Facets
-    query: str
-    term: str
-    currency: str
-    language: str
+def _zone(request: HttpRequest) -> ZoneInfo:
+    organization = getattr(request, "organization", None)
+    return ZoneInfo(organization.zone if organization else settings.TIME_ZONE)
 
 
-# The list and its form are kept by everything they show, as `presentation` keeps its pieces: a changed price or count
-# is another key.
-@lru_cache(maxsize=128)
-def _list(shown: ListContent) -> SafeString:
-    data = QueryDict(shown.query)
-    term, language = shown.term, shown.language
-    context = {
-        # All that the links of other pages need of a request.
-        "request": SimpleNamespace(GET=data),
-        "rows": [presentation.offer_row(row, language, shown.currency, term) for row in shown.rows],
-        "total": shown.total,
-        "page": Paginator(range(shown.total), PAGE_SIZE).get_page(shown.number),
-        "filters": _filters(shown.facets, shown.query, language),
-        "terms": [(label, _address(data, key), key == term) for key, label in presentation.TERM_LABELS.items()],
-        "ids": ",".join([str(row.id) for row in shown.rows]),
-        "term": term,
+def _context(request: HttpRequest, at: datetime) -> dict[str, Any]:
+    currency, language = visitor.currency_of(request), get_language() or ""
+    query = ListQuery.read(request.GET)
+    found = _find(query, currency, at)
+    if not found.rows and query.page > 1:
+        raise Http404
+    wanted, counted, parts = query.wanted, Facets.read(found.facets), pairs(query)
+    told = {"language": language, "currency": currency}
+    return {
+        "query": query,
+        "rows": _rows(query, found, at, **told),
+        "total": found.total,
+        "page": Paginator(range(found.total), PAGE_SIZE).get_page(query.page),
+        "panel": facets.panel(query, counted, **told),
+        "narrowed": facets.narrowed(query),
+        "chips": facets.chips(query, counted, **told),
+        "suggestions": [] if found.total else facets.suggestions(query, counted, **told),
+        "everything": facets.address((name, value) for name, value in parts if name in {"sort", "term", "view"}),
+        "sorts": SORT_LABELS.items(),
+        "terms": [
+            (label, _with(parts, "term", "" if term == "hour" else term), term == wanted.term)
+            for term, label in presentation.TERM_LABELS.items()
+        ],
+        "views": [
+            (label, _with(parts, "view", "" if view == "cards" else view), view == query.view)
+            for view, label in presentation.VIEW_LABELS.items()
+        ],
+        "ids": ",".join([str(row.id) for row in found.rows]),
+        "currency": currency,
     }
-    return mark_safe(render_to_string("catalog/_list.html", context))  # noqa: S308 - the template escapes
 
 
-@lru_cache(maxsize=512)
-def _filters(facets: Facets, query: str, language: str) -> SafeString:
-    data = QueryDict(query)
-    form = OfferFilterForm(data or None, facets)
-    narrowed = sum(1 for name in form.fields if name not in {"sort", "term"} and data.get(name))
-    html = render_to_string("catalog/_filters.html", {"form": form, "narrowed": narrowed, "term": data.get("term")})
-    return mark_safe(html)  # noqa: S308 - the template escapes
+def _find(query: ListQuery, currency: str, at: datetime) -> OfferPage:
+    """What the list shows; a value that nothing on sale has is taken out with a message, and the rest asked again."""
+    found = queries.offers(query.wanted, currency=currency, at=at, page=query.page)
+    if not found.total and query.drop_unknown(Facets.read(found.facets)):
+        found = queries.offers(query.wanted, currency=currency, at=at, page=query.page)
+    return found
 
 
-def _page_number(data: QueryDict) -> int:
-    """Page one for anything that is no page number."""
-    text = data.get("page", "")
-    return max(1, int(text)) if text.isascii() and text.isdigit() and len(text) < 6 else 1
+def _rows(query: ListQuery, found: OfferPage, at: datetime, *, language: str, currency: str) -> list[str]:
+    sold_out = {row.pool_id for row in found.rows if row.pool_id and not row.free_units and not row.quote_only}
+    ends = earliest_term_ends(sold_out, at=at) if sold_out else {}
+    return [
+        presentation.offer_row(
+            row,
+            language,
+            currency,
+            query.wanted.term,
+            sort=query.wanted.sort,
+            free_from=None if row.free_units or row.pool_id is None else ends.get(row.pool_id),
+            compare=True,
+        )
+        for row in found.rows
+    ]
 
 
-def _address(data: QueryDict, term: str) -> str:
-    """This list under another term, from its first page."""
-    query = data.copy()
-    query["term"] = term
-    query.pop("page", None)
-    return f"?{query.urlencode()}"
+def _with(parts: list[tuple[str, str]], name: str, value: str) -> str:
+    """This list with one part changed, from its first page."""
+    others = [part for part in parts if part[0] != name]
+    return facets.address([*others, (name, value)] if value else others)

@@ -19,7 +19,10 @@ from tests.abuse.junk import UNSENDABLE, VALUES
 
 pytestmark = pytest.mark.django_db
 PARAMETERS = {
-    "catalog:list": ("page", "q", "term", "sort", "family", "region", "memory", "size", "available"),
+    "catalog:list": (
+        "page", "q", "term", "sort", "view", "family", "region", "memory", "price_min", "rate", "size", "kind", "free",
+        "available",
+    ),
     "catalog:counts": ("offers",),
     "catalog:offer": ("term",),
     "orders:new": ("term", "quantity", "periods"),

@@ -1,0 +1,30 @@
+"""Questions about the catalogue, by topic. Lists cost a fixed number of statements, whatever their length."""
+
+from catalog.queries.browse import LINKS, PAGE_SIZE, PRECISIONS, Facets, OfferFilter, OfferPage, offers
+from catalog.queries.home import Family, HomeSummary, home_summary
+from catalog.queries.offers import MOST_RELATED, OfferRow, offer_rows, related_rows
+from catalog.queries.prices import TERMS, current_prices
+from catalog.queries.stock import Stock, free_cards, free_units, stock
+
+__all__ = [
+    "LINKS",
+    "MOST_RELATED",
+    "PAGE_SIZE",
+    "PRECISIONS",
+    "TERMS",
+    "Facets",
+    "Family",
+    "HomeSummary",
+    "OfferFilter",
+    "OfferPage",
+    "OfferRow",
+    "Stock",
+    "current_prices",
+    "free_cards",
+    "free_units",
+    "home_summary",
+    "offer_rows",
+    "offers",
+    "related_rows",
+    "stock",
+]
