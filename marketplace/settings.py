@@ -56,6 +56,8 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
+    # The token against forged forms is masked anew in every answer and the length padded, so compression tells nothing.
+    "django.middleware.gzip.GZipMiddleware",
     "csp.middleware.CSPMiddleware",
     "marketplace.middleware.PrivatePages",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -297,6 +299,12 @@ ICP_NUMBER = env.text("ICP_NUMBER")
 POLICE_FILING_NUMBER = env.text("POLICE_FILING_NUMBER")
 TELECOM_LICENCE = env.text("TELECOM_LICENCE")
 SUPPORT_PHONE = env.text("SUPPORT_PHONE")
+# Who sells: stands on printed invoices and quotes. Without a name, the product's.
+SELLER = {
+    "name": env.text("SELLER_NAME"),
+    "tax_number": env.text("SELLER_TAX_NUMBER"),
+    "address": env.text("SELLER_ADDRESS"),
+}
 # Shown on invoices that are paid by bank transfer: name, bank and account number.
 BANK_ACCOUNT = env.text("BANK_ACCOUNT")
 
