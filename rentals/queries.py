@@ -39,6 +39,16 @@ def of_organization(organization: Organization) -> QuerySet[Rental]:
     )
 
 
+def admitting(organization: Organization) -> dict[str, list[Rental]]:
+    """Its machines that are not over, by each public key they were made with; only key and name are loaded."""
+    machines: dict[str, list[Rental]] = {}
+    rentals = Rental.objects.filter(organization=organization).exclude(status__in=Rental.OVER)
+    for rental in rentals.only("key", "name", "public_keys", "created_at").order_by("-created_at", "-pk"):
+        for public_key in rental.public_keys:
+            machines.setdefault(public_key, []).append(rental)
+    return machines
+
+
 def burn_per_hour(organization_id: int) -> Money:
     """What all open meters of an organization cost in an hour, rounded once."""
     metered = Rental.objects.filter(organization_id=organization_id, metered_from__isnull=False)

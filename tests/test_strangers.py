@@ -105,7 +105,8 @@ def test_lists_show_only_what_is_ones_own(client, belongings):
     factories.organization(stranger, name="路人")
     client.force_login(stranger)
 
-    for name in ("orders:list", "rentals:list", "billing:invoices", "billing:overview", "accounts:keys"):
+    for name in ("orders:list", "rentals:overview", "rentals:list", "rentals:activity",
+                 "billing:invoices", "billing:overview", "accounts:keys"):
         page = client.get(reverse(name)).text
         assert "物主" not in page
         assert str(belongings["orders:detail"]) not in page

@@ -17,11 +17,14 @@ from billing.queries import Standing, unpaid_invoices_of
 from marketplace.lib.money import format_minor
 from orders.models import Order
 from rentals import queries, reasons
+from rentals.models import Rental
 from rentals.presentation import last_second
+from trust.queries import maintenance
 
 TERM_ENDS_WITHIN = timedelta(days=7)
 FAILED_WITHIN = timedelta(days=7)
 CREDIT_LASTS = timedelta(hours=72)
+MAINTENANCE_WITHIN = timedelta(days=14)
 # Of each kind; the rest is counted, and its list has all.
 SHOWN = 5
 
@@ -40,7 +43,12 @@ def alerts(
     organization: Organization, *, at: datetime, standing: Standing | None, lasts_until: datetime | None
 ) -> list[Alert]:
     """Bills and credit are told only to those who may see them: pass their standing, or None."""
-    found = [*_machines(organization, at), *_ending(organization, at), *_orders(organization)]
+    found = [
+        *_machines(organization, at),
+        *_ending(organization, at),
+        *_orders(organization),
+        *_works(organization, at),
+    ]
     if standing:
         found += [*_invoices(organization, at), *_credit(standing, at, lasts_until)]
     order = {"bad": 0, "warn": 1, "info": 2}
@@ -71,8 +79,7 @@ def _ending(organization: Organization, at: datetime) -> Iterator[Alert]:
     for rental in shown:
         yield Alert(
             "warn",
-            _("The term of “%(name)s” ends; then it stops, and its disk is kept for some days.")
-            % {"name": rental.name},
+            _("The term of “%(name)s” ends; the machine stops, its disk is kept for days.") % {"name": rental.name},
             reverse("rentals:detail", args=[rental.key]),
             last_second(rental),
         )
@@ -92,6 +99,20 @@ def _orders(organization: Organization) -> Iterator[Alert]:
     if more:
         text = ngettext("%(count)d more order waits for payment.", "%(count)d more orders wait for payment.", more)
         yield Alert("warn", text % {"count": more}, reverse("orders:list"))
+
+
+def _works(organization: Organization, at: datetime) -> Iterator[Alert]:
+    """Announced maintenance where the organization has machines."""
+    near = [work for work in maintenance(at=at) if not work.cancelled and work.starts_at <= at + MAINTENANCE_WITHIN]
+    if not near:
+        return
+    here = Rental.objects.filter(organization=organization).exclude(status__in=Rental.OVER)
+    regions = set(here.values_list("pool__region_id", flat=True))
+    for work in near:
+        if work.regions & regions:
+            yield Alert(
+                "info", _("Maintenance: %(title)s") % {"title": work.title}, reverse("trust:status"), work.starts_at
+            )
 
 
 def _invoices(organization: Organization, at: datetime) -> Iterator[Alert]:

@@ -18,7 +18,7 @@ from rentals import metering, queries
 from rentals.forms import RentalFilterForm
 from rentals.keeping import kept_until
 from rentals.models import Rental, Utilisation
-from rentals.presentation import last_second, ssh_command, total
+from rentals.presentation import last_second, per_hour, ssh_command, total
 
 PAGE = 20
 
@@ -58,7 +58,7 @@ def _row(rental: Rental, usage: list[metering.Usage], utilisation: Utilisation |
     return {
         "rental": rental,
         "cost_minor": prepaid.minor if prepaid else total(rental, usage).minor,
-        "burn": metering.burn(rental) or None,
+        "burn": per_hour(metering.burn(rental), rental.subscription.currency) if rental.meter else "",
         "ends_at": last_second(rental),
         "kept_until": kept_until(rental),
         "is_demo": rental.pool.is_demo,

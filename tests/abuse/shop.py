@@ -56,7 +56,8 @@ def customer() -> Customer:
     plain = (
         "home", "healthz", "account_login", "account_signup", "account_reset_password", "account_email",
         "account_change_password", "account_logout", "mfa_index", "catalog:list", "catalog:counts", "orders:list",
-        "rentals:list", "billing:overview", "billing:invoices", "accounts:keys", "accounts:organization",
+        "rentals:overview", "rentals:list", "rentals:activity",
+        "billing:overview", "billing:invoices", "accounts:keys", "accounts:organization",
     )  # fmt: skip
     addresses = {name: reverse(name) for name in plain}
     addresses |= {name: reverse(name, args=[value]) for name, value in keyed.items()}

@@ -11,7 +11,9 @@ from tests.abuse import shop
 
 pytestmark = pytest.mark.django_db
 CONSOLE = (
+    "rentals:overview",
     "rentals:list",
+    "rentals:activity",
     "orders:list",
     "billing:overview",
     "billing:invoices",

@@ -189,7 +189,8 @@ def test_console_pages(language, console, organization, quote):
     bill = world.invoice(organization)
     paths = [
         *(reverse(name) for name in ("orders:list", "rentals:overview", "rentals:list", "rentals:activity",
-          "billing:overview", "billing:invoices", "accounts:keys", "accounts:organization", "account_email", "account_change_password", "mfa_index",
+          "billing:overview", "billing:invoices", "accounts:keys", "accounts:organization",
+          "account_email", "account_change_password", "mfa_index",
           "account_logout")),
         *(reverse("orders:detail", args=[order.key]) for order in (hourly, monthly)),
         reverse("orders:cancel", args=[monthly.key]),

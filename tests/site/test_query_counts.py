@@ -10,7 +10,8 @@ from tests import factories
 
 pytestmark = pytest.mark.django_db
 LISTS = (
-    "home", "catalog:list", "orders:list", "rentals:list", "billing:overview", "billing:invoices", "accounts:keys",
+    "home", "catalog:list", "orders:list", "rentals:overview", "rentals:list", "rentals:activity",
+    "billing:overview", "billing:invoices", "accounts:keys",
     "accounts:organization",
 )  # fmt: skip
 
