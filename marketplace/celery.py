@@ -22,6 +22,9 @@ SWEEPS = {
     "rentals.cut_windows": 300,
     "rentals.enforce_terms": 60,
     "rentals.tell_of_ending_terms": 600,
+    # Each machine is read once a minute; a reading that failed is tried again within it.
+    "rentals.sample_utilisation": 20,
+    "rentals.enforce_auto_stop": 15,
     "rentals.compare_orphans": 600,
     "rentals.measure_delivery": 900,
     "billing.draft_order_invoices": 10,

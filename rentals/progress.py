@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy
+from django.utils.translation import gettext_lazy, ngettext
 
+from marketplace.lib.money import format_minor
 from rentals import reasons
 from rentals.models import Rental, RentalEvent
 
@@ -108,6 +110,48 @@ WISHES: dict[str, Text] = {
     "destroyed_by_operator": gettext_lazy("Ended by an operator"),
     "term_over": gettext_lazy("The term has ended"),
     "kept_long_enough": gettext_lazy("The keeping time is over"),
+    "auto_stop_at_time": gettext_lazy("Stopped by rule: the time that was set has come"),
+    "auto_stop_set_at_time": gettext_lazy("Auto-stop set: at a time"),
+    "auto_stop_removed_idle": gettext_lazy("Auto-stop removed: when idle"),
+    "auto_stop_removed_at_time": gettext_lazy("Auto-stop removed: at a time"),
+    "auto_stop_removed_at_spend": gettext_lazy("Auto-stop removed: at a cost"),
+}
+
+
+def _idle_stop(figures: Mapping[str, Any]) -> str:
+    return ngettext(
+        "Stopped by rule: idle %(minutes)s minute below %(percent)s %%",
+        "Stopped by rule: idle %(minutes)s minutes below %(percent)s %%",
+        figures["minutes"],
+    ) % {"minutes": figures["minutes"], "percent": figures["percent"]}
+
+
+def _idle_set(figures: Mapping[str, Any]) -> str:
+    return ngettext(
+        "Auto-stop set: idle %(minutes)s minute below %(percent)s %%",
+        "Auto-stop set: idle %(minutes)s minutes below %(percent)s %%",
+        figures["minutes"],
+    ) % {"minutes": figures["minutes"], "percent": figures["percent"]}
+
+
+def _spend_stop(figures: Mapping[str, Any]) -> str:
+    return _("Stopped by rule: it has cost %(amount)s") % {"amount": _amount(figures)}
+
+
+def _spend_set(figures: Mapping[str, Any]) -> str:
+    return _("Auto-stop set: at a cost of %(amount)s") % {"amount": _amount(figures)}
+
+
+def _amount(figures: Mapping[str, Any]) -> str:
+    return format_minor(figures["amount_minor"], figures["currency"])
+
+
+# Wishes whose words hold figures of the event.
+FIGURED: dict[str, Callable[[Mapping[str, Any]], str]] = {
+    "auto_stop_idle": _idle_stop,
+    "auto_stop_set_idle": _idle_set,
+    "auto_stop_at_spend": _spend_stop,
+    "auto_stop_set_at_spend": _spend_set,
 }
 CALLS: dict[str, Text] = {
     "ensure": gettext_lazy("Create machine"),
@@ -145,7 +189,7 @@ def timeline(events: Sequence[RentalEvent]) -> list[Entry]:
         Entry(
             at=event.at,
             kind=event.kind,
-            what=_what(event),
+            what=what_happened(event),
             outcome=OUTCOMES.get(event.outcome, reasons.WHAT.get(event.outcome, event.outcome)),
             milliseconds=event.milliseconds,
             who=str(event.actor) if event.actor else "",
@@ -154,7 +198,10 @@ def timeline(events: Sequence[RentalEvent]) -> list[Entry]:
     ]
 
 
-def _what(event: RentalEvent) -> Text:
+def what_happened(event: RentalEvent) -> Text:
+    """One event in the reader's words."""
     if event.kind == Kind.STATUS:
         return Status(event.what).label if event.what in Status.values else event.what
+    if event.what in FIGURED:
+        return FIGURED[event.what](event.details)
     return (WISHES if event.kind == Kind.WISH else CALLS).get(event.what, event.what)

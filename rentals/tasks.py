@@ -6,7 +6,7 @@ from celery import shared_task
 from kombu.exceptions import OperationalError
 
 from marketplace.lib import clock
-from rentals import actions, delivery, metering, orphans, reconcile
+from rentals import actions, delivery, metering, orphans, reconcile, utilisation
 
 logger = logging.getLogger(__name__)
 
@@ -61,6 +61,20 @@ def enforce_terms() -> None:
 def tell_of_ending_terms() -> None:
     """Tell of terms that end in 7, 3 or 1 days."""
     actions.tell_of_ending_terms(at=clock.now())
+
+
+@shared_task(name="rentals.sample_utilisation")
+def sample_utilisation() -> None:
+    """Read how busy running machines are, each once a minute; forget what was kept long enough."""
+    utilisation.sample_utilisation(at=clock.now())
+    utilisation.prune(at=clock.now())
+
+
+@shared_task(name="rentals.enforce_auto_stop")
+def enforce_auto_stop() -> None:
+    """Stop what its customer's rules say."""
+    for rental_id in actions.enforce_auto_stop(at=clock.now()):
+        _send(rental_id, 0)
 
 
 @shared_task(name="rentals.compare_orphans")

@@ -3,6 +3,7 @@
 Locks, in this order: credit line, order, host and cards, rental.
 """
 
+from rentals.actions.auto_stop import BadRule, TermKeepsPrice, enforce_auto_stop, remove_auto_stop, set_auto_stop
 from rentals.actions.moving import IllegalMove, locked, move_rental
 from rentals.actions.opening import UnitWithoutCards, open_rentals
 from rentals.actions.operating import destroy_by_operator, retry
@@ -12,23 +13,28 @@ from rentals.actions.terms import enforce_terms, expire_term
 from rentals.actions.wishes import request_start, request_stop, request_terminate
 
 __all__ = [
+    "BadRule",
     "Busy",
     "IllegalMove",
     "NoCapacity",
     "NoCredit",
     "NotNow",
     "RentalRefused",
+    "TermKeepsPrice",
     "TermOver",
     "UnitWithoutCards",
     "destroy_by_operator",
+    "enforce_auto_stop",
     "enforce_terms",
     "expire_term",
     "locked",
     "move_rental",
     "open_rentals",
+    "remove_auto_stop",
     "request_start",
     "request_stop",
     "request_terminate",
     "retry",
+    "set_auto_stop",
     "tell_of_ending_terms",
 ]

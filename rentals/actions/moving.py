@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -41,9 +42,20 @@ def move_rental(
     tell_of_move(rental=rental, before=before, first_run=first_run, at=at)
 
 
-def note(*, rental: Rental, kind: str, what: str, at: datetime, actor: User | None = None, outcome: str = "") -> None:
-    """A line in the rental's timeline."""
-    RentalEvent.objects.create(rental=rental, kind=kind, what=what, outcome=outcome, actor=actor, at=at)
+def note(
+    *,
+    rental: Rental,
+    kind: str,
+    what: str,
+    at: datetime,
+    actor: User | None = None,
+    outcome: str = "",
+    details: Mapping[str, Any] | None = None,
+) -> None:
+    """A line in the rental's timeline; `details` are the figures that its words need."""
+    RentalEvent.objects.create(
+        rental=rental, kind=kind, what=what, outcome=outcome, actor=actor, at=at, details=dict(details or {})
+    )
 
 
 def due_now(at: datetime) -> dict[str, Any]:

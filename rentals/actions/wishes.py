@@ -5,7 +5,9 @@ A wish is one transaction that talks to no engine; `rentals.reconcile` closes th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
+from typing import Any
 
 from django.db import transaction
 
@@ -23,10 +25,18 @@ BEFORE_RUNNING = frozenset({Status.RESERVED, Status.CREATING, Status.BOOTING, St
 
 
 @transaction.atomic
-def request_stop(*, rental_id: int, actor: User | None, at: datetime) -> Rental:
+def request_stop(
+    *,
+    rental_id: int,
+    actor: User | None,
+    at: datetime,
+    why: str = "stop",
+    details: Mapping[str, Any] | None = None,
+) -> Rental:
     """Stop the machine, keep its disk. By the hour the card meter ends and the disk's begins with this request.
 
-    Repeating it changes nothing. Raises NotNow unless it runs.
+    `why` and `details` are what the timeline says: a person's click, or a rule with its figures. Repeating it changes
+    nothing. Raises NotNow unless it runs.
     """
     rental = locked(rental_id)
     if rental.status in {Status.STOPPING, Status.STOPPED} and rental.desired == Desired.STOPPED:
@@ -34,7 +44,7 @@ def request_stop(*, rental_id: int, actor: User | None, at: datetime) -> Rental:
     if rental.status != Status.RUNNING:
         raise NotNow(rental)
     metering.open_meter(rental=rental, meter=Meter.DISK_GB_HOUR, at=at)
-    note(rental=rental, kind=RentalEvent.Kind.WISH, what="stop", at=at, actor=actor)
+    note(rental=rental, kind=RentalEvent.Kind.WISH, what=why, at=at, actor=actor, details=details)
     move_rental(rental=rental, to=Status.STOPPING, at=at, actor=actor, **due_now(at), desired=Desired.STOPPED)
     return rental
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -59,6 +60,9 @@ class Engine:
 
     def power(self, name: str, verb: str) -> None:
         self._http.post(f"/v1/machines/{name}/power", json={"verb": verb}).raise_for_status()
+
+    def lose_cards(self, name: str, count: int) -> None:
+        self._http.post(f"/admin/machines/{name}/lose-cards", json={"count": count}).raise_for_status()
 
     def replace_host_key(self, name: str) -> None:
         self._http.post(f"/admin/machines/{name}/host-key").raise_for_status()
@@ -169,6 +173,33 @@ def nothing_changes(rental: Rental) -> Iterator[None]:
     before = facts()
     yield
     assert facts() == before
+
+
+@contextmanager
+def in_shell(rental: Rental, key: Any) -> Iterator[None]:
+    """A customer sits in a shell of the machine meanwhile."""
+    loop = asyncio.new_event_loop()
+    known = asyncssh.import_public_key(rental.host_key)
+
+    async def enter() -> Any:
+        connection = await asyncssh.connect(
+            rental.ssh_host, rental.ssh_port, username=rental.ssh_user, client_keys=[key],
+            known_hosts=([known], [], []), config=None, agent_path=None,
+        )  # fmt: skip
+        shell = await connection.create_process(term_type="xterm")
+        await shell.stdout.readuntil(":~# ")
+        return connection
+
+    async def leave(connection: Any) -> None:
+        connection.close()
+        await connection.wait_closed()
+
+    connection = loop.run_until_complete(enter())
+    try:
+        yield
+    finally:
+        loop.run_until_complete(leave(connection))
+        loop.close()
 
 
 async def log_in(rental: Rental, key: Any, command: str = "cards --json") -> str:

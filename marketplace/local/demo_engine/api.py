@@ -5,8 +5,8 @@
     GET    /v1/machines?rental=…&after=…    GET    /v1/machines/<name>/console?tail=50
     POST   /v1/machines                     POST   /v1/hosts/<host>/fence
     GET    /v1/machines/<name>              GET, PUT, DELETE /admin/faults
-    GET    /v1/machines/<name>/metrics      DELETE /admin/machines/<name> (by hand)  POST …/<name>/host-key
-    DELETE /v1/machines/<name>
+    GET    /v1/machines/<name>/metrics      DELETE /admin/machines/<name> (by hand)
+    DELETE /v1/machines/<name>              POST   …/<name>/host-key, …/<name>/lose-cards  {"count": 1}
 
 Metrics are the vendor's exporter's text, of the machine's own cards; everything else is JSON.
 Every query parameter of the list but `after` and `limit` is a label to match.
@@ -88,6 +88,9 @@ class Api:
                 return Answer(200, {})
             case ("POST", "admin", "machines", name, "host-key"):
                 return Answer(200, self.engine.view(self.engine.replace_host_key(name)))
+            case ("POST", "admin", "machines", name, "lose-cards"):
+                count = _number(_mapping(request.body).get("count"), 0, 64)
+                return Answer(200, self.engine.view(self.engine.lose_cards(name, count)))
         raise Refusal(404, "no_such_path", "no such path")
 
     def _capacity(self) -> dict[str, Any]:

@@ -220,6 +220,13 @@ class Engine:
         self.store.save(machine, "host key replaced by hand")
         return self.power(name, "reboot", None)
 
+    def lose_cards(self, name: str, count: int) -> Machine:
+        """So many cards fall off the bus while the machine runs; the last ones first."""
+        machine = self._living(name)
+        machine.defects["missing_cards"] = count
+        self.store.save(machine, f"{count} card(s) fell off the bus (演示 demo)")
+        return machine
+
     def set_faults(self, changes: dict[str, Any]) -> dict[str, Any]:
         unknown = set(changes) - set(NO_FAULTS)
         if unknown:
