@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from catalog.guide import Card, Unit
-from catalog.queries import _STOCK_OF_ALL
+from catalog.queries.stock import STOCK_OF_ALL
 from marketplace.lib import prepared
 
 
@@ -41,7 +41,7 @@ SELECT DISTINCT ON (m.id, o.cards_per_unit, o.quote_only, o.fabric, o.fabric_gbp
      WHERE currency = %(currency)s AND valid_from <= %(at)s AND (valid_to IS NULL OR valid_to > %(at)s)
      GROUP BY offer_id
   ) p ON p.offer_id = o.id
-  {_STOCK_OF_ALL}
+  {STOCK_OF_ALL}
  WHERE o.enabled AND o.cards_per_unit > 0
  ORDER BY m.id, o.cards_per_unit, o.quote_only, o.fabric, o.fabric_gbps, o.fabric_tested_on IS NULL,
           p.hour, p.month, p.year, s.units DESC, r.is_default DESC, o.slug"""  # noqa: S608 - fixed text only

@@ -7,7 +7,6 @@ make the equal piece, so nothing can be stale and nothing needs a lifetime.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from datetime import datetime
 from decimal import ROUND_HALF_UP, Decimal
 from functools import lru_cache
@@ -18,7 +17,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from catalog.models import GpuModel, Offer, Price, Source
+from catalog.models import Offer, Price
 from catalog.queries import OfferRow, Stock
 from catalog.texts import in_language
 from marketplace.lib.money import SYMBOLS, format_rate
@@ -37,71 +36,6 @@ VIEW_LABELS = {"cards": gettext_lazy("Cards"), "table": gettext_lazy("Table")}
 # A full server, which many offers are part of: its total stands beside the price of a card.
 EIGHT = 8
 TERM_HOURS = {"hour": 1, "month": HOURS_IN_MONTH, "year": 12 * HOURS_IN_MONTH}
-
-ISOLATION_MEANS = {
-    Offer.Isolation.CONTAINER: gettext_lazy(
-        "Your machine is a container of its own with root inside and whole cards; no card is shared or sliced. "
-        "The kernel and the driver belong to the host, so kernel modules cannot be loaded."
-    ),
-    Offer.Isolation.VM: gettext_lazy(
-        "Your machine is a virtual machine with a kernel of its own; whole cards are passed through to it."
-    ),
-    Offer.Isolation.BARE_METAL: gettext_lazy(
-        "The whole server is yours, without a layer of ours below your operating system."
-    ),
-}
-
-# Which figures the detail page shows, in order, with their labels and units.
-_FIGURES = (
-    ("architecture", gettext_lazy("Architecture"), ""),
-    ("memory_gb", gettext_lazy("Memory"), "GB"),
-    ("memory_type", gettext_lazy("Memory type"), ""),
-    ("memory_bandwidth_gbps", gettext_lazy("Memory bandwidth"), "GB/s"),
-    ("bf16_tflops", "BF16", "TFLOPS"),
-    ("measured_bf16_tflops", gettext_lazy("BF16, measured"), "TFLOPS"),
-    ("fp16_tflops", "FP16", "TFLOPS"),
-    ("tf32_tflops", "TF32", "TFLOPS"),
-    ("fp32_tflops", "FP32", "TFLOPS"),
-    ("fp64_tflops", "FP64", "TFLOPS"),
-    ("fp8_tflops", "FP8", "TFLOPS"),
-    ("fp4_tflops", "FP4", "TFLOPS"),
-    ("int8_tops", "INT8", "TOPS"),
-    ("interconnect_type", gettext_lazy("In-node link"), ""),
-    ("interconnect_gbps", gettext_lazy("In-node link, both directions"), "GB/s"),
-    ("host_bus", gettext_lazy("Host bus"), ""),
-    ("host_bus_gbps", gettext_lazy("Host bus, both directions"), "GB/s"),
-    ("tdp_watts", gettext_lazy("Power"), "W"),
-    ("form_factor", gettext_lazy("Form factor"), ""),
-    ("max_gpus_per_node", gettext_lazy("Cards per host at most"), ""),
-    ("release_year", gettext_lazy("Release year"), ""),
-    ("software_stack", gettext_lazy("Software stack"), ""),
-)
-
-
-class TermPrice(NamedTuple):
-    """One term's rate per card and per unit, and what it saves against paying by the hour all the time."""
-
-    term: str
-    label: str
-    per_card: Decimal
-    per_unit: Decimal
-    per_card_hour: Decimal
-    saving_percent: Decimal | None
-
-
-class Figure(NamedTuple):
-    label: str
-    value: Any
-    unit: str
-    doubt: str
-    sources: list[int]
-
-
-class NumberedSource(NamedTuple):
-    number: int
-    url: str
-    what: str
-    grade: str
 
 
 # --- pieces of the list ----------------------------------------------------------------------------------------------
@@ -251,76 +185,6 @@ def fabric_doubt(basis: str) -> str:
     if not basis:
         return _("No acceptance test is recorded yet.")
     return _("Design value (%(basis)s); no acceptance test is recorded yet.") % {"basis": in_language(basis)}
-
-
-# --- pieces of the detail page ---------------------------------------------------------------------------------------
-def term_prices(offer: Offer, prices: Mapping[str, Price]) -> list[TermPrice]:
-    """Every term that has a price, shortest first."""
-    hourly = prices.get(Price.Meter.CARD_HOUR)
-    shown = []
-    for term, meter in TERM_METERS.items():
-        if meter in prices:
-            rate = prices[meter].rate
-            per_hour = (rate / TERM_HOURS[term]).quantize(Decimal("0.01"), ROUND_HALF_UP)
-            saving = hourly_saving(rate, hourly.rate if hourly else None, term)
-            shown.append(TermPrice(term, str(TERM_LABELS[term]), rate, rate * offer.cards_per_unit, per_hour, saving))
-    return shown
-
-
-def numbered_sources(gpu_model: GpuModel) -> dict[str, NumberedSource]:
-    """The sources that this model's figures name, numbered in the order in which the page meets them: one query."""
-    order: dict[str, None] = {}
-    for name, _label, _unit in _FIGURES:
-        order.update(dict.fromkeys(gpu_model.sources.get(name, ())))
-    found = {source.key: source for source in Source.objects.filter(key__in=order)}
-    return {
-        key: NumberedSource(number, found[key].url, in_language(found[key].what), in_language(found[key].grade))
-        for number, key in enumerate((key for key in order if key in found), start=1)
-    }
-
-
-def figures(gpu_model: GpuModel, sources: Mapping[str, NumberedSource]) -> list[Figure]:
-    """Every figure of the model with its doubt and the numbers of its sources; None where nothing is published."""
-    return [
-        Figure(
-            label=str(label),
-            value=_value(gpu_model, name),
-            unit=unit,
-            doubt=in_language(gpu_model.uncertain.get(name, "")),
-            sources=[sources[key].number for key in gpu_model.sources.get(name, ()) if key in sources],
-        )
-        for name, label, unit in _FIGURES
-    ]
-
-
-def _value(gpu_model: GpuModel, name: str) -> Any:
-    """The figure as it is read: years and counts are no quantities, words are in the reader's language."""
-    value = getattr(gpu_model, name)
-    if isinstance(value, str):
-        return in_language(value)
-    return str(value) if name == "release_year" and value is not None else value
-
-
-def machine(offer: Offer) -> list[tuple[str, Any, str, str]]:
-    """What a unit of the offer is made of: label, value, unit, doubt."""
-    tested = offer.fabric_tested_on is not None
-    return [
-        (_("Cards"), offer.cards_per_unit, "", ""),
-        (_("vCPUs"), offer.vcpus, "", ""),
-        (_("RAM"), offer.memory_gb, "GB", ""),
-        (_("NVMe disk"), offer.disk_gb, "GB", ""),
-        (_("Network between hosts"), fabric_name(offer.fabric) or None, "", ""),
-        (
-            _("Network per card"),
-            offer.fabric_gbps,
-            "Gb/s",
-            fabric_doubt(offer.fabric_basis) if offer.fabric and not tested else "",
-        ),
-        (_("Network test report"), offer.fabric_report or None, "", ""),
-        (_("Cooling"), offer.get_cooling_display(), "", ""),
-        (_("Availability promised"), offer.sla_percent, "%", ""),
-        (_("Response time"), offer.response_minutes, "min", ""),
-    ]
 
 
 def _render(template: str, **context: Any) -> SafeString:

@@ -46,4 +46,17 @@ class Region(models.Model):
     @property
     def name(self) -> str:
         """In the reader's language."""
-        return self.name_zh if (get_language() or "").startswith("zh") else self.name_en
+        return self._spoken("name")
+
+    @property
+    def data_stays(self) -> str:
+        """Where data stays, in the reader's language; empty where nothing is stated."""
+        return self._spoken("data_stays")
+
+    @property
+    def crossing_words(self) -> str:
+        """What crossing the border takes, in the reader's language."""
+        return self._spoken("crossing")
+
+    def _spoken(self, field: str) -> str:
+        return str(getattr(self, f"{field}_{'zh' if (get_language() or '').startswith('zh') else 'en'}"))

@@ -6,49 +6,104 @@ from datetime import datetime
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils.translation import get_language
 from django.views.decorators.http import require_safe
 
-from catalog import presentation, queries, visitor_pages
+from catalog import offer_pieces, presentation, queries, visitor_pages, waitlist
 from catalog.models import Offer, Price
-from catalog.queries import TERMS, Stock
+from catalog.offer_facts import OfferFacts, offer_facts
+from catalog.queries import TERMS, OfferRow, Stock
 from catalog.texts import in_language
+from catalog.views.waitlist import WaitlistForm
 from marketplace.lib import visitor
+from marketplace.lib.money import SYMBOLS
+
+# Offers of other models of similar memory that the page names.
+MOST_SIMILAR = 6
 
 
 @require_safe
 def offer_detail(request: HttpRequest, slug: str) -> HttpResponse:
-    """One offer: every sourced figure, every price, what is free, and its other sizes and regions."""
+    """One offer: every sourced figure, every price and how it changed, what was measured, and what else there is."""
     return visitor_pages.render(request, "catalog/offer.html", lambda at: _context(request, slug, at))
 
 
 def _context(request: HttpRequest, slug: str, at: datetime) -> dict[str, Any]:
-    currency, language = visitor.currency_of(request), get_language() or ""
-    offer = (
-        Offer.objects.on_sale().filter(slug=slug, gpu_model__isnull=False).select_related("gpu_model", "region").first()
-    )
-    if offer is None:
+    currency = visitor.currency_of(request)
+    facts = offer_facts(slug, currency=currency, at=at)
+    rows = queries.related_rows(facts.offer.pk, currency=currency, at=at) if facts else []
+    # Switched off between the two statements: the same as never there.
+    if facts is None or not rows or rows[0].id != facts.offer.pk:
         raise Http404
-    prices = queries.current_prices(offer.pk, currency, at)[offer.pk]
-    rows = queries.offer_rows(currency=currency, at=at, gpu_model_id=offer.gpu_model_id)
-    own = next(row for row in rows if row.id == offer.pk)
-    sources = presentation.numbered_sources(offer.gpu_model)
     term = request.GET.get("term", "")
+    return {
+        **_offered(request, facts, rows[0], currency, at),
+        **_figures(facts.offer, facts, priced=bool(facts.rates)),
+        **_related(facts.offer, rows[1:], currency),
+        **_waiting(request, facts.offer, at),
+        "term": term if term in TERMS else "hour",
+        "record": facts.record,
+        "questions": offer_pieces.questions(facts.questions, get_language() or ""),
+    }
+
+
+def _offered(request: HttpRequest, facts: OfferFacts, own: OfferRow, currency: str, at: datetime) -> dict[str, Any]:
+    """Price and stock."""
+    offer, current = facts.offer, facts.current(at)
+    terms = offer_pieces.term_prices(offer, current)
+    address = request.build_absolute_uri(reverse("catalog:offer", args=[offer.slug]))
+    stock = Stock(own.free_cards, own.free_units, own.quote_only)
     return {
         "offer": offer,
         "gpu": offer.gpu_model,
         "currency": currency,
-        "term": term if term in TERMS else "hour",
-        "free": presentation.free_count(offer.pk, Stock(own.free_cards, own.free_units, own.quote_only), language),
+        "currency_sign": SYMBOLS[currency],
+        "free": presentation.free_count(offer.pk, stock, get_language() or ""),
         "sold_out": not own.quote_only and not own.free_units,
-        "terms": presentation.term_prices(offer, prices),
-        "disk": prices.get(Price.Meter.DISK_GB_HOUR),
-        "machine": presentation.machine(offer),
-        "figures": presentation.figures(offer.gpu_model, sources),
+        "terms": terms,
+        "disk": current.get(Price.Meter.DISK_GB_HOUR),
+        "history": offer_pieces.history(facts.rates, at),
+        "hours_in_month": presentation.HOURS_IN_MONTH,
+        "summary": offer_pieces.summary(offer, terms, currency),
+        "structured_data": offer_pieces.structured_data(facts, own, terms, currency=currency, address=address),
+    }
+
+
+def _figures(offer: Offer, facts: OfferFacts, *, priced: bool) -> dict[str, Any]:
+    """What the card, the machine and the network are, with their sources."""
+    sources = offer_pieces.numbered_sources(offer, facts.sources, priced=priced)
+    return {
+        "figures": offer_pieces.figures(offer.gpu_model, sources),
+        "machine": offer_pieces.machine(offer, sources),
+        "fabric": offer_pieces.fabric(offer, sources),
+        "report_url": offer.fabric_report if offer.fabric_report.startswith("https://") else "",
+        "promises": offer_pieces.promises(offer, sources),
+        "isolation": offer_pieces.ISOLATION_MEANS[Offer.Isolation(offer.isolation)],
         "doubt": in_language(offer.gpu_model.uncertain.get("*", "")),
         "notes": in_language(offer.gpu_model.notes),
         "sources": sources.values(),
-        "siblings": [presentation.offer_row(row, language, currency, "hour") for row in rows if row.id != offer.pk],
-        "isolation": presentation.ISOLATION_MEANS[Offer.Isolation(offer.isolation)],
-        "hours_in_month": presentation.HOURS_IN_MONTH,
+        "price_source": sources.get(offer_pieces.OWN_PRICE),
+    }
+
+
+def _related(offer: Offer, rows: list[OfferRow], currency: str) -> dict[str, Any]:
+    """Other sizes and regions of the model, and other models of similar memory, as rows of the list."""
+    language = get_language() or ""
+    same = [row for row in rows if row.model == offer.gpu_model.name]
+    similar = [row for row in rows if row.model != offer.gpu_model.name][:MOST_SIMILAR]
+    return {
+        "siblings": [presentation.offer_row(row, language, currency, "hour") for row in same],
+        "similar": [presentation.offer_row(row, language, currency, "hour") for row in similar],
+    }
+
+
+def _waiting(request: HttpRequest, offer: Offer, at: datetime) -> dict[str, Any]:
+    """For members: their organization's place on the waitlist, or the form to join."""
+    if not request.organization:
+        return {}
+    return {
+        "entries": waitlist.entries_of(request.organization, offer.pk, at=at),
+        "waitlist_form": WaitlistForm(),
+        "turn_minutes": waitlist.turn().seconds // 60,
     }

@@ -118,7 +118,7 @@ def test_every_way_to_ask_for_stock_gives_the_plain_count(db, pools, hours):
         expected = {one.pk: counted(Pool.objects.get(pk=one.pool_id), one.cards_per_unit, at) for one in offers}
 
         page = queries.offers(queries.OfferFilter(), currency="CNY", at=at)
-        of_model = queries.offer_rows(currency="CNY", at=at, gpu_model_id=offers[0].gpu_model_id)
+        of_model = queries.related_rows(offers[0].pk, currency="CNY", at=at)
         available = queries.offers(queries.OfferFilter(available=True), currency="CNY", at=at)
         stock = queries.stock(expected, at=at)
         alone = {one.pk: queries.free_units(one.pool_id, one.cards_per_unit, at=at) for one in offers}
