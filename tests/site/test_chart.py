@@ -14,7 +14,7 @@ from playwright.sync_api import sync_playwright
 from tests.support.waiting import wait_for
 
 STATIC = Path(settings.BASE_DIR, "static")
-SITE = "http://localhost"
+SITE = "http://charts.test"  # no secure context, so that no service worker is looked for
 BODY = """{% chart "Price of an hour" kind="line" x="date" stepped=True unit="¥" %}
 <thead><tr><th scope="col">From</th><th scope="col">Hourly</th><th scope="col">Monthly</th></tr></thead><tbody>
 <tr data-x="2026-08-01T00:00:00Z"><th scope="row">1 Aug</th><td data-value="24">¥24.00</td><td>—</td></tr>
