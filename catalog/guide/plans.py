@@ -228,7 +228,8 @@ def _time_steps(work: Work, best: Choice) -> list[Step]:
 
 
 def use_step(hours: int, months: int, total: Decimal) -> Step:
-    return Step(_("Use"), _("hours per month × months"), f"{hours} × {months}", total, _("hours"), "F6", "policy")
+    inserted = f"{hours} × {months}"
+    return Step(_("Hours of use"), _("hours per month × months"), inserted, total, _("hours"), "F6", "policy")
 
 
 def cost_steps(costs: Sequence[TermCost], cards: int) -> list[Step]:

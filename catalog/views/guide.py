@@ -16,8 +16,8 @@ from catalog import guide, visitor_pages
 from catalog.guide.facts import SOURCES
 from catalog.guide.texts import PRECISIONS, PURPOSES, RULES
 from catalog.guide_forms import GuideForm, Question
-from catalog.guide_queries import guide_units
 from catalog.presentation import TERM_LABELS
+from catalog.queries.guide import guide_units
 from marketplace.lib import visitor
 from orders.actions import MAX_PERIODS, MAX_UNITS
 

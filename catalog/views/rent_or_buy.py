@@ -15,7 +15,7 @@ from catalog.guide import Card, Unit
 from catalog.guide.facts import BUYING, BUYING_MODEL, BUYING_USE
 from catalog.guide.plans import by_card
 from catalog.guide_forms import RentOrBuyForm
-from catalog.guide_queries import guide_units
+from catalog.queries.guide import guide_units
 from catalog.rent_or_buy import Comparison, Ownership, Point, Purchase, Rates
 from marketplace.lib import visitor
 from marketplace.lib.money import BILLING_CURRENCIES, SYMBOLS
@@ -122,11 +122,11 @@ def _parts(own: Ownership, buy: Purchase) -> list[tuple[str, str, Decimal]]:
             f"{_n(buy.kw)} kW × {_percent(buy.load)} × {_n(buy.pue)} × 730 h × {_n(buy.kwh)}",
             own.parts.power,
         ),
-        (_("Maintenance"), f"{capex} × {_percent(buy.maintenance)} / 12", own.parts.maintenance),
+        (_("Hardware maintenance"), f"{capex} × {_percent(buy.maintenance)} / 12", own.parts.maintenance),
         (_("Operations staff"), "", own.parts.staff),
         (_("Rack space"), "", own.parts.rack),
         (
-            _("Capital"),
+            _("Cost of capital"),
             f"{capex} × (1 + {_percent(buy.residual)}) / 2 × {_percent(buy.capital)} / 12",
             own.parts.capital,
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from catalog.guide import Card, Unit
+from catalog.queries.prices import PRICES
 from catalog.queries.stock import STOCK_OF_ALL
 from marketplace.lib import prepared
 
@@ -34,13 +35,7 @@ SELECT DISTINCT ON (m.id, o.cards_per_unit, o.quote_only, o.fabric, o.fabric_gbp
   FROM catalog_offer o
   JOIN catalog_region r ON r.id = o.region_id AND r.enabled
   JOIN catalog_gpumodel m ON m.id = o.gpu_model_id
-  LEFT JOIN (
-    SELECT offer_id, max(rate) FILTER (WHERE meter = 'card_hour') AS hour,
-           max(rate) FILTER (WHERE meter = 'month') AS month, max(rate) FILTER (WHERE meter = 'year') AS year
-      FROM catalog_price
-     WHERE currency = %(currency)s AND valid_from <= %(at)s AND (valid_to IS NULL OR valid_to > %(at)s)
-     GROUP BY offer_id
-  ) p ON p.offer_id = o.id
+  {PRICES}
   {STOCK_OF_ALL}
  WHERE o.enabled AND o.cards_per_unit > 0
  ORDER BY m.id, o.cards_per_unit, o.quote_only, o.fabric, o.fabric_gbps, o.fabric_tested_on IS NULL,
