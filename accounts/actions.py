@@ -83,6 +83,12 @@ def add_ssh_key(*, organization: Organization, name: str, text: str, actor: User
         raise KeyRefused("name_taken", _("Another key has this name. Choose a different one.")) from None
 
 
+def choose_key_for_new_orders(*, key: SshKey, chosen: bool) -> None:
+    """Whether the key is ticked already when an order is begun. Several may be; nothing that runs changes."""
+    key.is_default = chosen
+    key.save(update_fields=["is_default"])
+
+
 def remove_ssh_key(*, key: SshKey) -> None:
     """Forget a key. Machines that were created with it keep admitting it; only future orders lose the choice."""
     key.delete()

@@ -1,4 +1,4 @@
-"""The desk for people: users, customer organizations and their credit, SSH keys, staff groups, the desk's own log."""
+"""The desk for people: users, customer organizations, their credit, keys and notices, staff groups, the desk's log."""
 
 from decimal import Decimal
 
@@ -14,7 +14,9 @@ from unfold.decorators import display
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
 from accounts import actions as verbs
-from accounts.models import CreditLine, Membership, Organization, Project, SshKey, User
+from accounts.mailing import NOT_SENT
+from accounts.models import CreditLine, Delivery, Membership, Notification, Organization, Project, SshKey, User
+from accounts.notices import say
 from billing.models import Invoice
 from marketplace.desk import inputs, show
 from marketplace.desk.base import Desk, Rows, button
@@ -133,7 +135,7 @@ class OrganizationDesk(Desk):
 
     @display(description=gettext_lazy("Lists"))
     def elsewhere(self, organization: Organization) -> str:
-        models = (Order, Rental, Quote, Invoice, SshKey)
+        models = (Order, Rental, Quote, Invoice, SshKey, Notification)
         links = (
             (show.list_of(model, model._meta.verbose_name_plural, organization__id__exact=organization.pk),)
             for model in models
@@ -174,6 +176,46 @@ class SshKeyDesk(Desk):
 
     owner = show.link("organization", gettext_lazy("organization"))
     created = show.instant("created_at", gettext_lazy("Created"))
+
+
+class DeliveryRows(Rows):
+    model = Delivery
+    fields = ("user", "in_app", "read", "mailed", "mail_due", "attempts", "why_not")
+    select = ("user",)
+
+    read = show.instant("read_at", gettext_lazy("read at"))
+    mailed = show.instant("mailed_at", gettext_lazy("mailed at"))
+    mail_due = show.instant("mail_due_at", gettext_lazy("mail due at"))
+
+    @display(description=gettext_lazy("mail not sent because"))
+    def why_not(self, delivery: Delivery) -> str:
+        return str(NOT_SENT.get(delivery.failed_reason, delivery.failed_reason))
+
+
+@admin.register(Notification)
+class NotificationDesk(Desk):
+    """What customers were told, and what became of the mails; for support, to read. Its link is not shown: it may be
+    the secret one of a quote."""
+
+    select = ("organization", "user")
+    fieldsets = ((None, {"fields": ("title", "text", "kind", "owner", "user", "created")}),)
+    inlines = (DeliveryRows,)
+    list_display = ("title", "kind", "owner", "created")
+    list_filter = ("kind",)
+    search_fields = ("organization__name", "deliveries__user__email")
+    date_hierarchy = "created_at"
+    ordering = ("-created_at", "-pk")
+
+    owner = show.link("organization", gettext_lazy("organization"))
+    created = show.instant("created_at", gettext_lazy("Created"))
+
+    @display(description=gettext_lazy("Title"))
+    def title(self, notification: Notification) -> str:
+        return say(notification).title
+
+    @display(description=gettext_lazy("Text"))
+    def text(self, notification: Notification) -> str:
+        return say(notification).text
 
 
 @admin.register(LogEntry)

@@ -21,7 +21,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import translation
 from django.utils.translation import gettext as _
-from django.utils.translation import ngettext
+from django.utils.translation import gettext_lazy, ngettext
 
 from accounts.models import Delivery, Membership, Notification, User
 from accounts.notices import OPEN_PAGES, kinds_for, say
@@ -38,6 +38,17 @@ GIVEN_UP_AFTER = timedelta(days=3)
 # What is due for one member at the same time goes out as one mail: fifty machines that are ready are one.
 IN_ONE_MAIL = 50
 PERMANENT = range(500, 600)
+
+# What the desk says to `Delivery.failed_reason`; a mail that is tried again has one as well.
+NOT_SENT = {
+    "no_member": gettext_lazy("No longer a member"),
+    "not_verified": gettext_lazy("The address was never confirmed"),
+    "role": gettext_lazy("The role may not know this any more"),
+    "address": gettext_lazy("The mail server refuses the address"),
+    "message": gettext_lazy("The mail server refuses the mail"),
+    "server": gettext_lazy("The mail server does not answer"),
+    "fault": gettext_lazy("A fault of ours; the log has it"),
+}
 
 
 def send_next(*, at: datetime) -> bool:
@@ -118,7 +129,7 @@ def _meaning(problem: Exception) -> tuple[str, bool, bool]:
         codes = [code for code, _text in problem.recipients.values()]
         return "address", all(code in PERMANENT for code in codes), True
     if isinstance(problem, smtplib.SMTPDataError | smtplib.SMTPSenderRefused):
-        return f"refused {problem.smtp_code}", False, True
+        return "message", False, True
     if isinstance(problem, OSError):  # of which every SMTPException is one
         return "server", False, True
     return "fault", False, False

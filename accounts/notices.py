@@ -123,7 +123,7 @@ WORDS: dict[str, Words] = {
     ),
     # number, date
     Kind.QUOTE_SENT: Words(
-        _("Quote %(number)s for you"),
+        _("Quote %(number)s has arrived"),
         _("It is valid until %(date)s. You can read, print and accept it online."),
         _("Open the quote"),
         "info",
@@ -144,8 +144,8 @@ WORDS: dict[str, Words] = {
     ),
     # hours, left; the hours are 72 or 24
     Kind.CREDIT_LOW: Words(
-        _("Credit for less than %(hours)s hours"),
-        _("%(left)s of credit is left. At the present use that is less than %(hours)s hours."),
+        _("Credit lasts less than %(hours)s hours"),
+        _("%(left)s of credit is left, enough for less than %(hours)s hours at the present use."),
         _("Open billing"),
         "warn",
     ),
@@ -205,7 +205,7 @@ GROUPS: tuple[Group, ...] = (
     ),
     Group(
         "terms",
-        _("Terms"),
+        _("Ending terms"),
         _("A prepaid term ends in 7 days, 3 days or 1 day."),
         (Kind.RENTAL_EXPIRING,),
     ),

@@ -13,7 +13,7 @@ CATALOGUE = (
     "catalog.region", "catalog.gpumodel", "catalog.source", "catalog.image", "catalog.offer", "catalog.price",
     "catalog.pool", "catalog.host", "catalog.gpu", "catalog.allocation", "catalog.reservation",
 )  # fmt: skip
-CUSTOMERS = ("accounts.organization", "accounts.sshkey")
+CUSTOMERS = ("accounts.organization", "accounts.sshkey", "accounts.notification")
 SALES = ("orders.quote", "orders.order")
 MACHINES = ("rentals.rental", "rentals.usagewindow", "rentals.orphan")
 MONEY = ("billing.invoice", "billing.payment", "billing.billingaccount")

@@ -7,6 +7,7 @@ from accounts.views import keys, notices, organization
 app_name = "accounts"
 urlpatterns = [
     path("keys/", keys.KeysView.as_view(), name="keys"),
+    path("keys/<uuid:key>/default/", keys.DefaultKeyView.as_view(), name="default_key"),
     path("keys/<uuid:key>/remove/", keys.RemoveKeyView.as_view(), name="remove_key"),
     path("notifications/", notices.Notices.as_view(), name="notices"),
     path("notifications/read/", notices.ReadNotices.as_view(), name="read_notices"),

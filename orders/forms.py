@@ -93,8 +93,9 @@ class KeysForm(forms.Form):
             del self.fields["ssh_keys"]
             self.fields["new_key"].label = _("Public SSH key")
             self.fields["new_key"].required = True
-        elif len(keys) == 1:
-            self.fields["ssh_keys"].initial = [str(keys[0].key)]
+        else:
+            ticked = [key for key in keys if key.is_default] or (keys if len(keys) == 1 else [])
+            self.fields["ssh_keys"].initial = [str(key.key) for key in ticked]
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or {}

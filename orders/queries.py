@@ -37,7 +37,7 @@ class Choices:
 
 # Each in the order of its model's own fields, as `Model.from_db` reads them.
 _FIELDS: dict[type[Model], tuple[str, ...]] = {
-    SshKey: ("id", "key", "organization_id", "name", "public_key", "fingerprint"),
+    SshKey: ("id", "key", "organization_id", "name", "public_key", "fingerprint", "is_default"),
     Project: ("id", "organization_id", "name", "is_default"),
     Image: ("id", "slug", "name", "software_stack", "enabled"),
     Offer: (

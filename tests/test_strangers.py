@@ -51,6 +51,7 @@ def belongings():
     return {
         "accounts:notice": notice.key,
         "accounts:read_notice": notice.key,
+        "accounts:default_key": key.key,
         "accounts:remove_key": key.key,
         "accounts:switch": organization.key,
         "orders:detail": hourly.key,
@@ -106,7 +107,8 @@ def test_lists_show_only_what_is_ones_own(client, belongings):
     client.force_login(stranger)
 
     for name in ("orders:list", "rentals:overview", "rentals:list", "rentals:activity",
-                 "billing:invoices", "billing:overview", "accounts:keys"):
+                 "billing:invoices", "billing:overview", "accounts:keys",
+                 "accounts:notices"):  # fmt: skip
         page = client.get(reverse(name)).text
         assert "物主" not in page
         assert str(belongings["orders:detail"]) not in page

@@ -12,10 +12,14 @@ from accounts.forms import SshKeyForm
 from accounts.keys import KeyRefused
 from accounts.permissions import can
 from marketplace.lib import clock
+from rentals.queries import admitting
+
+# Machines of a key that are named in the list; the others are counted.
+NAMED = 3
 
 
 class KeysView(OrganizationRequired, View):
-    """The organization's SSH keys; a form to add one for those whose role allows it."""
+    """The organization's SSH keys and the machines that admit each; a form to add one where the role allows it."""
 
     def get(self, request: HttpRequest) -> HttpResponse:
         return self._page(SshKeyForm())
@@ -47,9 +51,23 @@ class KeysView(OrganizationRequired, View):
         return True
 
     def _page(self, form: SshKeyForm, status: int = 200) -> HttpResponse:
+        machines = admitting(self.organization)
         keys = self.organization.ssh_keys.select_related("created_by").order_by("name")
-        context = {"form": form, "keys": keys, "may_edit": can(self.membership, "keys"), "switched": self.switched}
+        rows = [(key, used[:NAMED], len(used[NAMED:])) for key in keys for used in [machines.get(key.public_key, [])]]
+        context = {"form": form, "rows": rows, "may_edit": can(self.membership, "keys"), "switched": self.switched}
         return render(self.request, "accounts/keys.html", context, status=status)
+
+
+class DefaultKeyView(OrganizationRequired, View):
+    """Tick a key on the form of new orders from now on, or no longer."""
+
+    verb = "keys"
+    http_method_names = ("post",)
+
+    def post(self, request: HttpRequest, key) -> HttpResponse:
+        row = get_object_or_404(self.organization.ssh_keys, key=key)
+        actions.choose_key_for_new_orders(key=row, chosen=request.POST.get("chosen") == "yes")
+        return redirect("accounts:keys")
 
 
 class RemoveKeyView(OrganizationRequired, View):

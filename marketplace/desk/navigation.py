@@ -50,6 +50,7 @@ SYSTEM = (
     ("accounts.user", _("Users"), "person"),
     ("auth.group", _("Staff groups"), "groups"),
     ("accounts.sshkey", _("SSH keys"), "key"),
+    ("accounts.notification", _("Notifications"), "notifications"),
     ("catalog.source", _("Sources"), "link"),
     ("admin.logentry", _("Log of the desk"), "history"),
 )

@@ -90,7 +90,7 @@ def test_the_key_list_costs_the_same_queries_for_any_length(client, rows, django
         factories.ssh_key(organization)
     client.force_login(owner)
 
-    with django_assert_num_queries(5):  # session, person, membership with organization, keys, unread notices
+    with django_assert_num_queries(6):  # session, person, membership with organization, machines, keys, unread notices
         client.get(reverse("accounts:keys"))
 
 

@@ -38,7 +38,8 @@ def _permission(verb, model):
 def test_only_our_own_desks_are_there():
     """Libraries register editors too, among them second factors with their secrets."""
     assert {model._meta.label for model in DESKS} == {
-        "accounts.Organization", "accounts.SshKey", "accounts.User", "admin.LogEntry", "auth.Group",
+        "accounts.Notification", "accounts.Organization", "accounts.SshKey", "accounts.User", "admin.LogEntry",
+        "auth.Group",
         "billing.BillingAccount", "billing.Invoice", "billing.NumberSeries", "billing.Payment", "billing.StripeEvent",
         "catalog.Allocation", "catalog.Gpu", "catalog.GpuModel", "catalog.Host", "catalog.Image", "catalog.Offer",
         "catalog.Pool", "catalog.Price", "catalog.Region", "catalog.Reservation", "catalog.Source", "orders.Order",
