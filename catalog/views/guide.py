@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -19,7 +20,8 @@ from catalog.guide_forms import GuideForm, Question
 from catalog.presentation import TERM_LABELS
 from catalog.queries.guide import guide_units
 from marketplace.lib import visitor
-from orders.actions import MAX_PERIODS, MAX_UNITS
+from orders import basket
+from orders.models import Term
 
 # Worked examples: a title, what it shows, and the form's state.
 EXAMPLES = (
@@ -71,7 +73,7 @@ class PlanLinks(NamedTuple):
     region: str
     term: str
     rent: str
-    item: str
+    items: str
 
 
 @require_safe
@@ -117,7 +119,7 @@ def _advice(question: Question, currency: str, at: datetime) -> guide.Advice:
 
 def _links(rank: int, plan: guide.Plan) -> PlanLinks:
     term, periods, slug = plan.cheapest.term, plan.periods, plan.unit.slug
-    may_order = plan.is_free_now and plan.units <= MAX_UNITS and periods <= MAX_PERIODS[term]
+    may_order = plan.is_free_now and plan.units <= basket.MAX_UNITS and periods <= basket.MAX_PERIODS[Term(term)]
     wanted = urlencode({"term": term, "quantity": plan.units, "periods": periods})
     return PlanLinks(
         rank=rank,
@@ -125,8 +127,17 @@ def _links(rank: int, plan: guide.Plan) -> PlanLinks:
         region=plan.unit.region_zh if (get_language() or "").startswith("zh") else plan.unit.region_en,
         term=str(TERM_LABELS[term]),
         rent=f"{reverse('orders:new', args=[slug])}?{wanted}" if may_order else "",
-        item=urlencode({"item": f"{slug}:{term}:{periods}:{plan.units}"}),
+        items=basket.query(_items(plan)),
     )
+
+
+def _items(plan: guide.Plan) -> list[basket.Item]:
+    """The plan as lines of a basket, each within what one line may be; a longer need is talked over with sales."""
+    term = Term(plan.cheapest.term)
+    periods = min(math.ceil(plan.cheapest.periods), basket.MAX_ESTIMATED[term])
+    full, rest = divmod(plan.units, basket.MAX_UNITS)
+    quantities = [basket.MAX_UNITS] * full + [rest] * (rest > 0)
+    return [basket.Item(plan.unit.slug, term.value, periods, quantity) for quantity in quantities]
 
 
 def _asked(form: GuideForm, question: Question) -> list[tuple[str, Any, str]]:

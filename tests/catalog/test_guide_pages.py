@@ -75,6 +75,30 @@ def test_a_need_is_answered_with_arithmetic_rules_and_buttons(client, catalogue)
     assert set(re.findall(r'href="#rule-(\w+)"', html)) == set(re.findall(r'id="rule-(\w+)"', html))
 
 
+def test_a_plan_goes_into_the_calculator_and_to_sales_as_it_is(client, catalogue):
+    html = ask(client, **FULL | {"deadline": "", "tokens": "", "months": "12"})
+    items = set(re.findall(r"\?(item=[^\"]*)", html))
+
+    assert "item=a800-sxm4-80gb-4x-fuzhou:year:1:1" in items
+    for page in ("orders:calculator", "orders:request_quote"):
+        address = reverse(page)
+        for item in items:
+            answer = client.get(f"{address}?{item}")
+            assert answer.status_code == 200
+            assert "could not be read" not in answer.content.decode()
+
+
+def test_a_plan_of_hours_and_many_machines_fits_the_basket(client):
+    pool = builders.pool()
+    builders.offer(pool, cards=8, rates=("1",), fabric="infiniband", fabric_gbps=400)
+    html = ask(client, purpose="pretrain", params="3000", tokens="1")
+
+    assert plans(html)[0][0].endswith("× 888")
+    assert "item=" in html
+    items = re.search(r"/calculator/\?([^\"]*)", html)[1].replace("&amp;", "&").split("&")
+    assert [item.rpartition(":")[2] for item in items] == ["64", "47"]
+
+
 def test_the_form_keeps_what_was_asked(client, catalogue):
     html = ask(client, **FULL | {"scenario": "government", "domestic": "on"})
 
