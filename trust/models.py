@@ -10,6 +10,7 @@ from django.utils.translation import get_language, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import User
+from catalog.changes import leave_a_change
 from catalog.models import Region
 
 
@@ -57,6 +58,7 @@ class Page(models.Model):
         verbose_name = _("page")
         verbose_name_plural = _("pages")
         ordering = ["slug"]
+        triggers = [leave_a_change()]
         constraints = [
             models.CheckConstraint(
                 condition=_filled("title_zh", "title_en", "lead_zh", "lead_en"),
@@ -111,6 +113,7 @@ class Block(models.Model):
         verbose_name = _("block")
         verbose_name_plural = _("blocks")
         ordering = ["page", "position", "pk"]
+        triggers = [leave_a_change()]
         constraints = [
             models.UniqueConstraint(fields=["page", "key"], name="block_key_once"),
             models.CheckConstraint(

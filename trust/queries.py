@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import date, datetime
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import Count, F, OuterRef, Prefetch, Q
+from django.db.models import Count, F, OuterRef, Q, QuerySet
 from django.db.models.functions import JSONObject
 
 from catalog.models import Offer, Region
@@ -18,12 +18,14 @@ FEED_ENTRIES = 30
 
 
 class Place(NamedTuple):
-    """A region that is on."""
+    """A region that is on, and what is stated of the data in it; empty where nothing is."""
 
     id: int
     name: str
     has_machine_room: bool
     recorded_since: date | None
+    data_stays: str
+    crossing: str
 
 
 class Told(NamedTuple):
@@ -60,6 +62,35 @@ class Work(NamedTuple):
     regions: frozenset[int]
 
 
+class Section(NamedTuple):
+    """A block of a page; its figure, unit, label and source are empty where it states none."""
+
+    id: int
+    heading: str
+    body: str
+    figure: str
+    unit: str
+    label: str
+    source: str
+
+
+class WrittenPage(NamedTuple):
+    """A page as it is read."""
+
+    title: str
+    lead: str
+    notice: str
+    blocks: tuple[Section, ...]
+
+    @property
+    def facts(self) -> list[Section]:
+        """The blocks that state a figure."""
+        return [block for block in self.blocks if block.figure]
+
+
+BLOCK_TEXTS = [f"{name}_{language}" for name in Section._fields[1:] for language in ("zh", "en")]
+
+
 class Promise(NamedTuple):
     """What offers of a kind state of themselves, and how many state just that. None: they state nothing."""
 
@@ -72,7 +103,10 @@ class Promise(NamedTuple):
 def places() -> list[Place]:
     """Regions that are on, with the day their incidents are recorded since."""
     rows = Region.objects.filter(enabled=True).annotate(recorded_since=F("watch__since"))
-    return [Place(row.pk, row.name, row.has_machine_room, row.recorded_since) for row in rows]
+    return [
+        Place(row.pk, row.name, row.has_machine_room, row.recorded_since, row.data_stays, _crossing(row))
+        for row in rows
+    ]
 
 
 def incidents(*, since: datetime) -> list[Trouble]:
@@ -104,11 +138,13 @@ def maintenance(*, at: datetime) -> list[Work]:
     ]
 
 
-def page(slug: str) -> tuple[Page | None, list[Block]]:
-    """A page, if it is there yet, and its published blocks in order: two statements."""
-    published = Prefetch("blocks", Block.objects.filter(published=True).order_by("position", "pk"))
-    found = Page.objects.filter(slug=slug).prefetch_related(published).first()
-    return found, list(found.blocks.all()) if found else []
+def page(slug: str) -> WrittenPage | None:
+    """A page with its published blocks in order, in the reader's language; None where nobody has written it yet."""
+    texts = {name: name for name in BLOCK_TEXTS}
+    published = Block.objects.filter(page=OuterRef("pk"), published=True).order_by("position", "pk")
+    blocks = ArraySubquery(published.values(block=JSONObject(pk="pk", **texts)))
+    row = Page.objects.filter(slug=slug).annotate(published=blocks).first()
+    return row and WrittenPage(row.title, row.lead, row.notice, tuple(_section(one) for one in row.published))
 
 
 def promises() -> list[Promise]:
@@ -122,7 +158,12 @@ def promises() -> list[Promise]:
     return [Promise(**row) for row in rows]
 
 
-def _incidents():
+def _crossing(region: Region) -> str:
+    """What is stated of data crossing the border; empty where nothing is."""
+    return region.crossing_words or (str(region.get_crossing_display()) if region.crossing else "")
+
+
+def _incidents() -> QuerySet[Incident]:
     regions = Incident.regions.through.objects.filter(incident=OuterRef("pk")).values("region_id")
     updates = (
         IncidentUpdate.objects.filter(incident=OuterRef("pk"))
@@ -130,6 +171,12 @@ def _incidents():
         .values(told=JSONObject(status="status", zh="body_zh", en="body_en", at="at"))
     )
     return Incident.objects.annotate(region_ids=ArraySubquery(regions), told=ArraySubquery(updates))
+
+
+def _section(block: dict[str, Any]) -> Section:
+    return Section(
+        block["pk"], *(in_language(block[f"{name}_zh"], block[f"{name}_en"]) for name in Section._fields[1:])
+    )
 
 
 def _trouble(row: Incident) -> Trouble:

@@ -11,10 +11,11 @@ from django.urls import reverse
 from django.utils import translation
 
 from catalog.models import Offer
+from marketplace.lib import kept
 from tests import factories
 from tests.trust import builders
 from tests.trust.builders import NOON, block, incident, local, maintenance, page, region
-from trust import presentation, queries
+from trust import presentation, queries, views
 from trust.models import Block, Page
 from trust.templatetags.trust import plain
 
@@ -48,12 +49,7 @@ def text(client, name="status"):
 
 
 def status(at=NOON):
-    return presentation.status_page(
-        queries.places(),
-        queries.incidents(since=presentation.window_start(at)),
-        queries.maintenance(at=at),
-        at=at,
-    )
+    return views.status_page(at=at)
 
 
 # --- the status page -------------------------------------------------------------------------------------------------
@@ -313,10 +309,52 @@ def test_a_page_costs_at_most_three_statements_for_one_row_and_for_three(client,
     counts = []
     for more in (0, 2):
         some(more)
+        kept.forget()
         with CaptureQueriesContext(connection) as caught:
             text(client, name)
         counts.append(len(caught))
     assert counts[0] == counts[1] <= 3
+
+
+@pytest.mark.parametrize("name", ["about", "sla", "security"])
+def test_a_kept_page_costs_one_statement_and_an_edit_shows_at_once(client, english, name):
+    written = page(name)
+    one = block(written, body_en="As it was")
+    assert "As it was" in text(client, name)
+    with CaptureQueriesContext(connection) as caught:
+        text(client, name)
+    assert len(caught) == 1
+
+    Block.objects.filter(pk=one.pk).update(body_en="As it is")
+    assert "As it is" in text(client, name)
+    Page.objects.filter(pk=written.pk).update(lead_en="Another lead")
+    assert "Another lead" in text(client, name)
+
+
+def test_a_status_page_is_never_kept_beyond_its_truth(client, english):
+    here = region()
+    assert "All regions are operational" in text(client)
+    made = incident(here, start="2026-11-30 11:59")
+    assert "There is an outage" in text(client)
+    builders.actions.resolve_incident(
+        incident_id=made.pk, ended_at=NOON, body_zh="已恢复", body_en="Back", actor=None, at=NOON
+    )
+    assert "All regions are operational" in text(client)
+    maintenance(here, start="2026-11-30 12:30", end="2026-11-30 13:00")
+    text(client)
+    with time_machine.travel(NOON + timedelta(minutes=31), tick=False):
+        assert "Maintenance is under way" in text(client)
+
+
+def test_what_is_stated_of_data_stands_once_for_its_regions(client, english):
+    page("security")
+    region(name_en="Beijing", data_stays_en="In its host", crossing="kept", data_stays_zh="本机")
+    region(name_en="Shanghai", data_stays_en="In its host", crossing="kept", data_stays_zh="本机")
+    region(name_en="Jinan")
+    html = text(client, "security")
+    assert "<h3>Beijing, Shanghai</h3>" in html
+    assert html.count("In its host") == html.count("Stays in mainland China") == 1
+    assert html.index("Shanghai") < html.index("Jinan") < html.index("Nothing is stated yet")
 
 
 # --- the feed and the footer -----------------------------------------------------------------------------------------
