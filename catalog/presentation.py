@@ -32,7 +32,7 @@ TERM_PER_CARD = {
     "month": gettext_lazy("Per card-month"),
     "year": gettext_lazy("Per card-year"),
 }
-VIEW_LABELS = {"cards": gettext_lazy("Cards"), "table": gettext_lazy("Table")}
+VIEW_LABELS = {"cards": gettext_lazy("As cards"), "table": gettext_lazy("As a table")}
 # A full server, which many offers are part of: its total stands beside the price of a card.
 EIGHT = 8
 TERM_HOURS = {"hour": 1, "month": HOURS_IN_MONTH, "year": 12 * HOURS_IN_MONTH}

@@ -2,7 +2,7 @@
 
 from catalog.queries.browse import LINKS, PAGE_SIZE, PRECISIONS, Facets, OfferFilter, OfferPage, offers
 from catalog.queries.home import Family, HomeSummary, home_summary
-from catalog.queries.offers import MOST_RELATED, OfferRow, offer_rows, related_rows
+from catalog.queries.offers import MOST_RELATED, OfferRow, related_rows, rows_of
 from catalog.queries.prices import TERMS, current_prices
 from catalog.queries.stock import Stock, free_cards, free_units, stock
 
@@ -23,8 +23,8 @@ __all__ = [
     "free_cards",
     "free_units",
     "home_summary",
-    "offer_rows",
     "offers",
     "related_rows",
+    "rows_of",
     "stock",
 ]

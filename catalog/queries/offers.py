@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from decimal import Decimal
 from typing import NamedTuple
@@ -67,10 +68,10 @@ STORED = OfferRow._fields[:-1]
 COLUMNS = ", ".join(f"{_EXPRESSIONS.get(name, f'o.{name}')} AS {name}" for name in STORED)
 
 
-def offer_rows(*, currency: str, at: datetime, gpu_model_id: int) -> list[OfferRow]:
-    """Every offer on sale of one GPU model, smallest unit first: one statement."""
-    rows = prepared.fetch_all(_OF_MODEL, {"currency": currency, "at": at, "model": gpu_model_id})
-    return [OfferRow._make((*row, "")) for row in rows]
+def rows_of(offer_ids: Sequence[int], *, currency: str, at: datetime) -> dict[int, OfferRow]:
+    """These offers, as far as they are on sale: one statement."""
+    rows = prepared.fetch_all(_OF_OFFERS, {"currency": currency, "at": at, "offers": list(offer_ids)})
+    return {row[0]: OfferRow._make((*row, "")) for row in rows}
 
 
 def related_rows(offer_id: int, *, currency: str, at: datetime) -> list[OfferRow]:
@@ -80,6 +81,15 @@ def related_rows(offer_id: int, *, currency: str, at: datetime) -> list[OfferRow
     rows = prepared.fetch_all(_RELATED, {"currency": currency, "at": at, "offer": offer_id})
     return [OfferRow._make((*row, "")) for row in rows]
 
+
+_OF_OFFERS = f"""
+SELECT {COLUMNS}
+  FROM catalog_offer o
+  JOIN catalog_region r ON r.id = o.region_id
+  JOIN catalog_gpumodel m ON m.id = o.gpu_model_id
+  {PRICES}
+  {STOCK}
+ WHERE o.enabled AND r.enabled AND o.id = ANY(%(offers)s::bigint[])"""  # noqa: S608 - fixed text only
 
 _RELATED = f"""
 SELECT {COLUMNS}
@@ -96,13 +106,3 @@ SELECT {COLUMNS}
  ORDER BY o.id <> own.id, o.gpu_model_id <> own.gpu_model_id, abs(m.memory_gb - model.memory_gb),
           s.units = 0, o.cards_per_unit, r.is_default DESC, o.slug
  LIMIT {MOST_RELATED}"""  # noqa: S608 - fixed text only
-
-_OF_MODEL = f"""
-SELECT {COLUMNS}
-  FROM catalog_offer o
-  JOIN catalog_region r ON r.id = o.region_id
-  JOIN catalog_gpumodel m ON m.id = o.gpu_model_id
-  {PRICES}
-  {STOCK}
- WHERE o.enabled AND r.enabled AND o.gpu_model_id = %(model)s
- ORDER BY o.cards_per_unit, r.is_default DESC, o.slug"""  # noqa: S608 - fixed text only

@@ -180,7 +180,7 @@ class _Drawer:
         stands = name in _STANDS_OPEN or is_set or wrong
         title = escape(str(TITLES[name]))
         return (
-            f'<details class="facet"{" open" if stands else ""}><summary>{title}</summary>'
+            f'<details class="facet" data-facet="{name}"{" open" if stands else ""}><summary>{title}</summary>'
             f'<div class="facet__body" role="group" aria-label="{title}">{body}{wrong}</div></details>'
         )
 
@@ -197,7 +197,9 @@ class _Drawer:
             known = [code for code in self.facets.regions if code in counts]
         else:
             known = sorted(counts)
-        if len(known) < 2 and not chosen:
+        if name in OPEN:
+            known = [value for value in known if counts[value] or value in chosen]
+        elif len(known) < 2 and not chosen:
             return ""
         return "".join(
             [

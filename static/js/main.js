@@ -5,6 +5,7 @@ import "./behaviours/check-all.js";
 import "./behaviours/console-nav.js";
 import "./behaviours/copy.js";
 import "./behaviours/confirm-submit-once.js";
+import "./behaviours/facets.js";
 import "./behaviours/live.js";
 import "./behaviours/menu.js";
 import "./behaviours/offline.js";

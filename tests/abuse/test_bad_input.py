@@ -20,8 +20,8 @@ from tests.abuse.junk import UNSENDABLE, VALUES
 pytestmark = pytest.mark.django_db
 PARAMETERS = {
     "catalog:list": (
-        "page", "q", "term", "sort", "view", "family", "region", "memory", "price_min", "rate", "size", "kind", "free",
-        "available",
+        *("page", "q", "term", "sort", "view", "family", "region", "size", "kind"),
+        *("memory", "price_min", "rate", "free", "available"),
     ),
     "catalog:counts": ("offers",),
     "catalog:offer": ("term",),
