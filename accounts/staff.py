@@ -12,6 +12,7 @@ def _may(verb: str, *models: str) -> tuple[str, ...]:
 CATALOGUE = (
     "catalog.region", "catalog.gpumodel", "catalog.source", "catalog.image", "catalog.offer", "catalog.price",
     "catalog.pool", "catalog.host", "catalog.gpu", "catalog.allocation", "catalog.reservation",
+    "catalog.question", "catalog.waitlist", "catalog.deliveryrecord",
 )  # fmt: skip
 CUSTOMERS = ("accounts.organization", "accounts.sshkey", "accounts.notification")
 SALES = ("orders.quote", "orders.order")
@@ -37,9 +38,10 @@ STAFF_GROUPS: dict[str, tuple[str, ...]] = {
         *_may("view", *CATALOGUE, *CUSTOMERS, *SALES, *MONEY, *REGIONS, *PAGES, "rentals.rental"),
         *_may(
             "change",
-            "orders.quote", "orders.order", "catalog.offer", "catalog.price", "catalog.reservation", *PAGES,
+            "orders.quote", "orders.order", "catalog.offer", "catalog.price", "catalog.reservation",
+            "catalog.question", *PAGES,
         ),
-        *_may("add", "orders.quote", "catalog.price", "catalog.reservation", "trust.block"),
+        *_may("add", "orders.quote", "catalog.price", "catalog.reservation", "catalog.question", "trust.block"),
     ),
     "finance": (
         *_may("view", *CUSTOMERS, *SALES, *MONEY, *BOOKS, *MACHINES, "catalog.offer", "catalog.price"),

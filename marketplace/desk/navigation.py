@@ -21,6 +21,7 @@ OPERATIONS = (
     ("catalog.gpu", _("GPU cards"), "memory"),
     ("catalog.allocation", _("Allocations"), "assignment_ind"),
     ("catalog.reservation", _("Reservations"), "event_available"),
+    ("catalog.deliveryrecord", _("Delivery records"), "speed"),
     ("rentals.orphan", _("Orphans"), "help_center"),
     ("catalog.image", _("Images"), "deployed_code"),
     ("catalog.region", _("Regions"), "location_on"),
@@ -35,6 +36,8 @@ SALES = (
     ("catalog.offer", _("Offers"), "sell"),
     ("catalog.price", _("Prices"), "price_change"),
     ("catalog.gpumodel", _("GPU models"), "developer_board"),
+    ("catalog.waitlist", _("Waitlist"), "hourglass_empty"),
+    ("catalog.question", _("Questions and answers"), "quiz"),
     ("trust.page", _("Pages of the site"), "article"),
     ("trust.block", _("Blocks of pages"), "view_agenda"),
 )

@@ -13,7 +13,18 @@ from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from billing import actions as billing
 from billing.models import Invoice, InvoiceEvent, NumberSeries, Payment, StripeEvent
-from catalog.models import Allocation, Gpu, Offer, Pool, Region, Reservation, Source
+from catalog.models import (
+    Allocation,
+    DeliveryRecord,
+    Gpu,
+    Offer,
+    Pool,
+    Question,
+    Region,
+    Reservation,
+    Source,
+    Waitlist,
+)
 from marketplace.lib import clock
 from orders import actions as orders
 from orders.models import Order, OrderEvent, Quote
@@ -116,6 +127,15 @@ def everything(rows: int = 1) -> None:
         factories.ssh_key(machine.organization)
         image = factories.image(f"CUDA {number}")
         Source.objects.create(key=f"source-{number}", url="https://example.com/", what=image.name, grade="official")
+        sold = machine.order_line.offer
+        Question.objects.create(question_zh="问", question_en="Q", answer_zh="答", answer_en="A", offer=sold)
+        Waitlist.objects.create(
+            offer=sold, organization=machine.organization, user=factories.user(), units=1, created_at=NOVEMBER
+        )
+        DeliveryRecord.objects.create(
+            pool=machine.pool, measured_on=NOVEMBER.date(), measured_at=NOVEMBER, since=NOVEMBER, delivered=1, failed=0,
+            median_seconds=40, p90_seconds=40, faults=0, answered=0,
+        )  # fmt: skip
         card = Gpu.objects.filter(host__pool=machine.pool).first()
         Allocation.objects.create(gpu=card, period=DateTimeTZRange(NOVEMBER, None), holder=machine.key)
         Reservation.objects.create(

@@ -1,7 +1,5 @@
-"""The desk for what is sold and what it is made of."""
+"""Desks for what there is: pools, hosts, cards, and who has or will have them."""
 
-from datetime import datetime
-from decimal import Decimal
 from typing import Any
 
 from django import forms
@@ -10,212 +8,16 @@ from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.http import HttpRequest
 from django.utils import timezone
-from django.utils.html import format_html, format_html_join
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from unfold.decorators import display
 
 from catalog import actions as verbs
-from catalog.models import Allocation, Gpu, GpuModel, Host, Image, Offer, Pool, Price, Region, Reservation, Source
+from catalog.models import Allocation, Gpu, Host, Pool, Reservation
 from marketplace.desk import inputs, show
 from marketplace.desk.base import Desk, Rows, bulk, button
-from marketplace.lib import clock
 
 HOST_STATES = {"active": "success", "draining": "warning", "offline": "danger"}
-
-
-@admin.register(Region)
-class RegionDesk(Desk):
-    """Places. Facts come from the catalogue's files; whether we sell there is decided here."""
-
-    editable = ("enabled", "has_machine_room")
-    fieldsets = (
-        (None, {"fields": ("code", "name_zh", "name_en", "admin_code", "timezone")}),
-        (gettext_lazy("Decided here"), {"fields": ("enabled", "has_machine_room", "is_default")}),
-        (gettext_lazy("Where the facts come from"), {"fields": ("basis",)}),
-    )
-    list_display = ("code", "name_zh", "name_en", "has_machine_room", "enabled", "is_default")
-    list_filter = ("enabled", "has_machine_room")
-    search_fields = ("code", "name_zh", "name_en")
-
-
-@admin.register(Source)
-class SourceDesk(Desk):
-    """Where figures come from."""
-
-    fieldsets = ((None, {"fields": ("key", "url", "what", "grade")}),)
-    list_display = ("key", "grade", "what")
-    search_fields = ("key", "url", "what")
-    ordering = ("key",)
-
-
-FIGURES = (
-    ("memory_gb", "memory_type"), ("memory_bandwidth_gbps", "tdp_watts"), ("bf16_tflops", "measured_bf16_tflops"),
-    ("fp16_tflops", "tf32_tflops"), ("fp64_tflops", "fp32_tflops"), ("fp8_tflops", "fp4_tflops"),
-    ("int8_tops", "form_factor"), ("interconnect_type", "interconnect_gbps"), ("host_bus", "host_bus_gbps"),
-    ("release_year", "max_gpus_per_node"),
-)  # fmt: skip
-
-
-@admin.register(GpuModel)
-class GpuModelDesk(Desk):
-    """Accelerators with every figure and its source. They come from the catalogue's files and are corrected there."""
-
-    fieldsets = (
-        (None, {"fields": (("name", "slug"), ("vendor", "family"), ("architecture", "software_stack"), "aliases")}),
-        (gettext_lazy("Sold as"), {"fields": (("rental_class", "domestic"), "quote_only")}),
-        (gettext_lazy("Figures"), {"fields": FIGURES}),
-        (gettext_lazy("Sources and doubts"), {"fields": ("sourced", "doubts", "notes")}),
-    )
-    list_display = ("name", "vendor", "family", "memory_gb", "bf16_tflops", "domestic", "quote_only", "doubtful")
-    list_filter = ("vendor", "family", "domestic", "quote_only")
-    search_fields = ("name", "slug", "aliases")
-
-    @display(description=gettext_lazy("uncertain"), boolean=True)
-    def doubtful(self, model: GpuModel) -> bool:
-        return bool(model.uncertain)
-
-    @display(description=gettext_lazy("Sources by figure"))
-    def sourced(self, model: GpuModel) -> str:
-        known = {source.key: source.url for source in Source.objects.all()}
-        lines = ((field, self._keys(keys, known)) for field, keys in sorted(model.sources.items()))
-        return format_html_join("", "<div>{}: {}</div>", lines) or show.DASH
-
-    def _keys(self, keys: Any, known: dict[str, str]) -> str:
-        named = [keys] if isinstance(keys, str) else list(keys)
-        return format_html_join(", ", "{}", ((self._key(key, known.get(key, "")),) for key in named))
-
-    def _key(self, key: str, url: str) -> str:
-        if not url.startswith(("https://", "http://")):
-            return key
-        return format_html('<a class="text-link" rel="noopener noreferrer" href="{}">{}</a>', url, key)
-
-    @display(description=gettext_lazy("Uncertain figures and why"))
-    def doubts(self, model: GpuModel) -> str:
-        return format_html_join("", "<div>{}: {}</div>", sorted(model.uncertain.items())) or show.DASH
-
-
-@admin.register(Image)
-class ImageDesk(Desk):
-    """System images. What an image is comes from the catalogue's files; whether it is offered is decided here."""
-
-    editable = ("enabled",)
-    fieldsets = (
-        (None, {"fields": ("name", "slug", "software_stack", "stack_version", "framework")}),
-        (None, {"fields": ("operating_system", "driver_range", "digest", "enabled")}),
-    )
-    list_display = ("name", "software_stack", "stack_version", "framework", "operating_system", "enabled")
-    list_filter = ("software_stack", "enabled")
-    search_fields = ("name", "slug", "framework", "digest")
-
-
-class PriceRows(Rows):
-    model = Price
-    fields = ("meter", "currency", "per_unit", "valid_from", "valid_to")
-    ordering = ("meter", "currency", "-valid_from")
-    show_change_link = True
-
-    per_unit = show.rate("rate", gettext_lazy("rate"))
-
-
-@admin.register(Offer)
-class OfferDesk(Desk):
-    """What can be bought. Sizes come from the catalogue's files; whether and how it is sold is decided here."""
-
-    editable = ("enabled", "quote_only", "cooling", "isolation", "sla_percent", "response_minutes")
-    select = ("gpu_model", "region", "pool")
-    fieldsets = (
-        (None, {"fields": (("slug", "kind"), ("region", "pool"), ("gpu_model", "cards_per_unit"))}),
-        (gettext_lazy("Decided here"), {"fields": editable}),
-        (gettext_lazy("A unit has"), {"fields": ("vcpus", "memory_gb", "disk_gb")}),
-        (
-            gettext_lazy("Fabric"),
-            {"fields": ("fabric", "fabric_gbps", "fabric_basis", "fabric_report", "fabric_tested_on")},
-        ),
-    )
-    inlines = (PriceRows,)
-    list_display = ("slug", "model_name", "cards_per_unit", "region", "kind", "pool", "quote_only", "enabled")
-    list_filter = ("enabled", "quote_only", "kind", "region", "gpu_model__family")
-    search_fields = ("slug", "gpu_model__name", "pool__code")
-
-    @display(description=gettext_lazy("GPU model"), ordering="gpu_model__name")
-    def model_name(self, offer: Offer) -> str:
-        return offer.gpu_model.name if offer.gpu_model else show.DASH
-
-
-class PriceForm(forms.ModelForm):
-    """A price begins now or later and ends after now; what has been charged by it stays true."""
-
-    def clean_valid_from(self) -> datetime:
-        start = self.cleaned_data["valid_from"]
-        if start < clock.now():
-            raise forms.ValidationError(_("A price cannot begin in the past."))
-        return start
-
-    def clean_valid_to(self) -> datetime | None:
-        end = self.cleaned_data["valid_to"]
-        if end is not None and "valid_to" in self.changed_data and end < clock.now():
-            raise forms.ValidationError(_("A price cannot end in the past."))
-        return end
-
-
-class NewRateForm(inputs.DeskForm):
-    rate = inputs.decimal(label=gettext_lazy("New rate"), min_value=0, max_digits=20, decimal_places=10)
-    valid_from = inputs.instant(label=gettext_lazy("Valid from"))
-
-
-@admin.register(Price)
-class PriceDesk(Desk):
-    """Dated prices. One that has started keeps its rate for ever; only its end may move."""
-
-    form = PriceForm
-    addable = True
-    editable = ("valid_to",)
-    buttons = ("replace",)
-    refusals = (verbs.CatalogRefused,)
-    select = ("offer__gpu_model", "offer__region")
-    autocomplete_fields = ("offer",)
-    fieldsets = ((None, {"fields": ("offer", "meter", "currency", "rate", "valid_from", "valid_to")}),)
-    list_display = ("product", "meter", "currency", "per_unit", "since", "until", "now")
-    list_filter = ("meter", "currency", "offer__region", "offer__gpu_model__family")
-    search_fields = ("offer__slug", "offer__gpu_model__name")
-    date_hierarchy = "valid_from"
-    ordering = ("offer__slug", "meter", "currency", "-valid_from")
-
-    per_unit = show.rate("rate", gettext_lazy("rate"))
-    since = show.instant("valid_from", gettext_lazy("valid from"))
-    until = show.instant("valid_to", gettext_lazy("valid to"))
-
-    @display(description=gettext_lazy("offer"), ordering="offer__slug")
-    def product(self, price: Price) -> str:
-        return price.offer.slug
-
-    @display(description=gettext_lazy("In force"))
-    def now(self, price: Price) -> str:
-        at = clock.now()
-        if price.valid_from > at:
-            return show.label(_("planned"), "info")
-        if price.valid_to is not None and price.valid_to <= at:
-            return show.label(_("ended"))
-        return show.label(_("in force"), "success")
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Price | None = None) -> Any:
-        if obj is not None and obj.valid_from > clock.now():
-            return ["offer", "meter", "currency"]
-        return super().get_readonly_fields(request, obj)
-
-    @button(
-        gettext_lazy("New price from a date"),
-        form=NewRateForm,
-        explain=gettext_lazy(
-            "This price ends at that moment and the new one begins. Orders and quotes keep the price they were made at."
-        ),
-        shown=lambda price: price.valid_to is None or price.valid_to > clock.now(),
-    )
-    def replace(self, request: HttpRequest, price: Price, *, rate: Decimal, valid_from: datetime) -> str:
-        new = verbs.replace_price(price_id=price.pk, rate=rate, valid_from=valid_from, at=clock.now())
-        self.log_addition(request, new, f"{price.rate} → {rate}")
-        return _("The new price holds from %(at)s.") % {"at": show.moment(valid_from)}
 
 
 class HostRows(Rows):
