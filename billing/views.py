@@ -13,6 +13,7 @@ from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.generic import View
 
@@ -24,6 +25,7 @@ from billing.exports import SHAPES, invoice_lines_download
 from billing.grouping import arithmetic
 from billing.models import Invoice
 from marketplace.lib import clock
+from marketplace.lib.capitals import in_words
 from orders.models import Order
 
 PAGE_SIZE = 20
@@ -63,12 +65,27 @@ class InvoiceList(OrganizationRequired, View):
 
 
 class InvoiceDetail(OrganizationRequired, View):
-    """One invoice with the arithmetic of every line; prints as a document."""
+    """One invoice with the arithmetic of every line; `?print=1` is the same as a paper, whole."""
 
     verb = "bills"
 
     def get(self, request: HttpRequest, key: UUID) -> HttpResponse:
         invoice = get_object_or_404(queries.invoices_of(self.organization).select_related("account"), key=key)
+        return self._paper(invoice) if "print" in request.GET else self._page(invoice)
+
+    def _paper(self, invoice: Invoice) -> HttpResponse:
+        context = {
+            "invoice": invoice,
+            "lines": [(line, arithmetic(line, invoice.currency)) for line in invoice.lines.order_by("position")],
+            "in_words": in_words(invoice.total_minor, invoice.currency),
+            "bank_account": settings.BANK_ACCOUNT,
+            "seller": settings.SELLER,
+            "back": reverse("billing:invoice", args=[invoice.key]),
+        }
+        return render(self.request, "billing/invoice_print.html", context)
+
+    def _page(self, invoice: Invoice) -> HttpResponse:
+        request = self.request
         lines = Paginator(invoice.lines.order_by("position"), 200).get_page(request.GET.get("page"))
         context = {
             "invoice": invoice,

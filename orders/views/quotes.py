@@ -27,6 +27,7 @@ from accounts.permissions import can
 from accounts.queries import email_is_verified
 from catalog.models import Offer
 from marketplace.lib import clock
+from marketplace.lib.capitals import in_words
 from marketplace.lib.limits import by_bank
 from orders import actions, basket, pricing, queries
 from orders.basket import Item
@@ -120,6 +121,9 @@ class QuoteView(View):
             "hold_days": settings.ORDER_HOLD_BANK_DAYS,
             "by_bank": total_minor > 0 and by_bank(total_minor, self.quote.currency),
             "headroom_hours": settings.HEADROOM_HOURS,
+            "in_words": in_words(total_minor, self.quote.currency),
+            "seller": settings.SELLER,
+            "back": reverse("orders:quote", args=[self.quote.token]),
         }
         return render(self.request, template, context, status=status)
 

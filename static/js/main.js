@@ -9,5 +9,6 @@ import "./behaviours/facets.js";
 import "./behaviours/live.js";
 import "./behaviours/menu.js";
 import "./behaviours/offline.js";
+import "./behaviours/print.js";
 
 document.documentElement.dataset.js = "on"

@@ -324,8 +324,8 @@ def test_the_list_costs_the_same_however_long_it_is(buyer, shop, rows, django_as
     for _row in range(rows):
         shop.place()
 
-    # session, user, membership, count, orders, lines
-    with django_assert_num_queries(6):
+    # session, user, membership, count, orders, lines, unread notices
+    with django_assert_num_queries(7):
         response = buyer.get(reverse("orders:list"))
 
     assert response.content.decode().count("SO2611") == rows
