@@ -190,6 +190,7 @@ def test_console_pages(language, console, organization, quote):
     paths = [
         *(reverse(name) for name in ("orders:list", "rentals:overview", "rentals:list", "rentals:activity",
           "billing:overview", "billing:invoices", "accounts:keys", "accounts:organization",
+          "accounts:notices", "accounts:notice_preferences",
           "account_email", "account_change_password", "mfa_index",
           "account_logout")),
         *(reverse("orders:detail", args=[order.key]) for order in (hourly, monthly)),

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.django_db
 LISTS = (
     "home", "catalog:list", "orders:list", "rentals:overview", "rentals:list", "rentals:activity",
     "billing:overview", "billing:invoices", "accounts:keys",
-    "accounts:organization",
+    "accounts:organization", "accounts:notices",
 )  # fmt: skip
 
 
