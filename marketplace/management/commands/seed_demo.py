@@ -19,7 +19,7 @@ class Command(BaseCommand):
     def handle(self, *args, **options) -> None:
         if not settings.DEBUG:
             raise CommandError("Demo logins have a public password; they are for DEBUG only.")
-        from marketplace.local import demo_status  # noqa: PLC0415
+        from marketplace.local import demo_offers, demo_status  # noqa: PLC0415
         from marketplace.local.demo_data import DEMO_LOGINS, DEMO_PASSWORD  # noqa: PLC0415 - refused outside DEBUG
         from marketplace.local.demo_key import demo_public_key  # noqa: PLC0415
 
@@ -31,6 +31,7 @@ class Command(BaseCommand):
             elif not user.memberships.exists():
                 self._open_customer(user, demo_public_key(settings.LOCAL_DIR / DEMO_KEY))
         demo_status.seed(at=clock.now())
+        demo_offers.seed(at=clock.now())
         self.stdout.write(f"demo logins ready; the demo customer's SSH key is {settings.LOCAL_DIR / DEMO_KEY}")
 
     @transaction.atomic
