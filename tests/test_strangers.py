@@ -7,6 +7,7 @@ import pytest
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from accounts import notices
+from catalog.models import Waitlist
 from orders import actions as orders
 from tests import factories
 from tests.factories import NOON
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.django_db
 
 OWN = ("accounts", "billing", "catalog", "orders", "rentals", "trust")
 # Addresses that show nothing of an organization: catalogue pages, and quotes, whose secret link is the permission.
-PUBLIC = {"catalog:offer", "orders:new"}
+PUBLIC = {"catalog:offer", "catalog:waitlist_join", "orders:new"}
 BY_SECRET = {"orders:quote", "orders:accept_quote", "orders:decline_quote"}
 # Shapes of a download; no ids.
 PLAIN = {"billing:export"}
@@ -48,10 +49,12 @@ def belongings():
     ready = {"kind": "rental_ready", "params": {"name": rental.name}, "page": "rentals:detail"}
     notices.notify(organization=organization, fact="told", page_args=[rental.key], at=NOON, **ready)
     notice = organization.notifications.get(fact="told")
+    waiting = Waitlist.objects.create(offer=offer, organization=organization, user=owner, units=9, created_at=NOON)
     return {
         "accounts:notice": notice.key,
         "accounts:read_notice": notice.key,
         "accounts:default_key": key.key,
+        "catalog:waitlist_leave": waiting.key,
         "accounts:remove_key": key.key,
         "accounts:switch": organization.key,
         "orders:detail": hourly.key,
