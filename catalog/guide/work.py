@@ -93,7 +93,7 @@ class Work:
         """Remember that the plan uses this figure of the card, should it be uncertain."""
         reason = self.card.doubt(field)
         if reason:
-            self._doubt(f"{FIELDS[field]}: {in_language(reason)}")
+            self._doubt(_("%(figure)s: %(reason)s") % {"figure": FIELDS[field], "reason": in_language(reason)})
 
     def _doubt(self, text: str) -> None:
         if text not in self.doubts:

@@ -86,7 +86,6 @@ def _result(form: RentOrBuyForm, listed: dict[str, tuple[Card, Rates]], currency
         "compared": compared,
         "ways": _ways(compared, points),
         "points": points,
-        "month_unit": _("months"),
     }
 
 
