@@ -11,9 +11,8 @@ from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Organization
 from marketplace.lib.feed import Cursor, Line, below
-from rentals import reasons
 from rentals.models import Rental, RentalEvent
-from rentals.progress import WISHES
+from rentals.progress import what_happened
 
 Status, Kind = Rental.Status, RentalEvent.Kind
 # On top of what happened at the same instant to its order.
@@ -73,4 +72,4 @@ def _sentence(event: RentalEvent) -> tuple[str | Promise, dict[str, Any]]:
         return REACHED[event.what], {}
     if event.what in WISHED:
         return WISHED[event.what], {}
-    return OTHER_WISH, {"what": WISHES.get(event.what, reasons.UNKNOWN)}
+    return OTHER_WISH, {"what": what_happened(event)}

@@ -141,10 +141,16 @@ def test_each_wish_has_its_sentence(read, organization, what, sentence):
     assert told(read()) == [(sentence, "System")]
 
 
-def test_a_wish_without_a_sentence_of_its_own_is_told_all_the_same(read, organization):
-    note(rental=machine(organization), kind=RentalEvent.Kind.WISH, what="something_new", at=NOON)
+def test_a_wish_without_a_sentence_of_its_own_is_told_as_its_timeline_says_it(read, organization):
+    rental = machine(organization)
+    figures = {"minutes": 30, "percent": 5}
+    note(rental=rental, kind=RentalEvent.Kind.WISH, what="auto_stop_idle", at=NOON, details=figures)
+    note(rental=rental, kind=RentalEvent.Kind.WISH, what="something_new", at=NOON - MINUTE)
 
-    assert len(told(read())) == 1
+    assert told(read()) == [
+        ("gpu-1: Stopped by rule: idle 30 minutes below 5 %", "System"),
+        ("gpu-1: something_new", "System"),
+    ]
 
 
 def test_notes_for_finance_are_not_told_but_part_payments_are(read, organization):
