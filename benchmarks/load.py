@@ -70,7 +70,8 @@ def request(method: str, url: str, *, cookies: Mapping[str, str] | None = None, 
     """The text of one request; a form may hold FRESH, which keeps its length."""
     address = urlsplit(url)
     body = urlencode(form, doseq=True, safe="@") if form else ""
-    headers = [f"{method} {address.path} HTTP/1.1", f"Host: {address.netloc}", "Connection: close"]
+    target = f"{address.path}?{address.query}" if address.query else address.path
+    headers = [f"{method} {target} HTTP/1.1", f"Host: {address.netloc}", "Connection: close"]
     if cookies:
         headers.append("Cookie: " + "; ".join(f"{name}={value}" for name, value in cookies.items()))
     if form:

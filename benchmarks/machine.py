@@ -13,7 +13,9 @@ import time
 import urllib.request
 from pathlib import Path
 
-from benchmarks import load
+import psycopg2
+
+from benchmarks import load, table
 from benchmarks.rounds import Sample
 from marketplace.local import ports, processes, translations
 from marketplace.local.postgres import Postgres
@@ -31,7 +33,7 @@ class Machine:
 
     def __init__(self) -> None:
         self._stack = contextlib.ExitStack()
-        self._webs: dict[tuple[str, int], Web] = {}
+        self._webs: dict[tuple[str, int, str], Web] = {}
 
     def __enter__(self) -> Machine:
         try:
@@ -44,14 +46,33 @@ class Machine:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def web(self, settings: str, *, workers: int = 2) -> Web:
-        """A gunicorn of sync workers with these settings; started once, asked by every figure that needs it."""
-        key = (settings, workers)
+    def web(self, settings: str, *, workers: int = 2, database: str = "") -> Web:
+        """A gunicorn of sync workers with these settings; started once, asked by every figure that needs it.
+
+        `database` is the address of another than the run's own, as `grown_database` gives it.
+        """
+        key = (settings, workers, database)
         if key not in self._webs:
-            web = self._webs[key] = Web(settings, workers, self.folder / f"{settings}-{workers}.log", self.postgres)
+            log = self.folder / f"{settings}-{workers}-{len(self._webs)}.log"
+            web = self._webs[key] = Web(settings, workers, log, self.postgres, database)
             self._stack.callback(web.stop)
             web.start()
         return self._webs[key]
+
+    def grown_database(self, *, offers: int, cards: int) -> str:
+        """The address of a new database with the catalogue, grown to so many offers and cards."""
+        name = f"grown_{offers}"
+        with contextlib.closing(psycopg2.connect(os.environ["DATABASE_URL"])) as connection:
+            connection.autocommit = True
+            connection.cursor().execute(f"CREATE DATABASE {name}")
+        address = os.environ["DATABASE_URL"].rpartition("/")[0] + f"/{name}"
+        command = [sys.executable, "-m", "benchmarks.grow", str(offers), str(cards)]
+        done = subprocess.run(
+            command, env=os.environ | {"DATABASE_URL": address}, cwd=ROOT, capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            raise table.Wrong(done.stderr[-500:])
+        return address
 
     def _start(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="marketplace-bench-"))
@@ -91,9 +112,9 @@ class Machine:
 class Web:
     """One gunicorn, and what it costs to ask it."""
 
-    def __init__(self, settings: str, workers: int, log: Path, postgres: Postgres) -> None:
+    def __init__(self, settings: str, workers: int, log: Path, postgres: Postgres, database: str) -> None:
         self.url = f"http://{ports.LOOPBACK}:{ports.find_free()}"
-        self._settings = settings
+        self._environment = {"DJANGO_SETTINGS_MODULE": settings} | ({"DATABASE_URL": database} if database else {})
         self._workers = workers
         self._log = log
         self._postgres = postgres
@@ -108,7 +129,7 @@ class Web:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 processes.tied_to_parent(command),
-                env=os.environ | {"DJANGO_SETTINGS_MODULE": self._settings},
+                env=os.environ | self._environment,
                 cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import asyncssh
@@ -109,6 +110,12 @@ def bare_order_request(url: str, offer: Offer, buyer: Buyer) -> str:
         "headroom": headroom(cards=1, rate=rate, hours=settings.HEADROOM_HOURS, currency="CNY").minor,
     }
     return load.request("POST", f"{url}/order/", cookies=buyer.cookies, form=form)
+
+
+def free_in(row: str) -> int:
+    """Free cards as a row of the list shows them; 0 when it shows that none can be had."""
+    found = re.search(r'data-status="available".*?</span>\s*(\d+)', row, re.DOTALL)
+    return int(found[1]) if found else 0
 
 
 def image_of(offer: Offer) -> Image:

@@ -2,12 +2,16 @@
 
 from collections.abc import Callable
 
-from benchmarks.figures import catalogue, metering, order, rush
+from benchmarks.figures import catalogue, fresh, grown, metering, offer_page, order, rush
 from benchmarks.machine import Machine
 from benchmarks.table import Row
 
 FIGURES: dict[str, Callable[[Machine], Row]] = {
     "catalogue": catalogue.measure,
+    "unasked": catalogue.measure_unasked,
+    "offer": offer_page.measure,
+    "grown": grown.measure,
+    "fresh": fresh.measure,
     "order": order.measure,
     "rush": rush.measure,
     "metering": metering.measure,

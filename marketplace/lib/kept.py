@@ -18,8 +18,10 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
+from django.template.context import Context
 from django.template.loader import render_to_string
 from django.utils import timezone
+from django.utils.html import conditional_escape
 from django.utils.translation import get_language
 
 from marketplace.lib import visitor
@@ -27,12 +29,14 @@ from marketplace.lib import visitor
 # Pages a process keeps; the one that was asked for longest ago goes first.
 MOST = 128
 LONGEST_ADDRESS = 200
-# Stand where the token and the time will be; random, so that no address can name them.
+# Stand where the token, the time and the address will be; random, so that no address can name them.
 TOKEN = secrets.token_hex(16)
 ANSWERED_AT = secrets.token_hex(16)
+ADDRESS = secrets.token_hex(16)
 MESSAGES_COOKIE = "messages"
 
 _pages: OrderedDict[Hashable, str] = OrderedDict()
+_parts: dict[Hashable, str] = {}
 
 
 def render(
@@ -64,12 +68,40 @@ def render(
 
 
 def _page(request: HttpRequest, template: str, context: dict[str, Any]) -> str:
-    return render_to_string(template, context | {"csrf_token": TOKEN, "answered_at": ANSWERED_AT}, request)
+    page = render_to_string(template, context | {"csrf_token": TOKEN, "answered_at": ANSWERED_AT}, request)
+    return page.replace(ADDRESS, conditional_escape(request.get_full_path()))
+
+
+def part(context: Context, template: str) -> str:
+    """A part of a page that depends on nothing the view found, made once for every path while pages are kept.
+
+    Where it names the page's whole address it must ask `address`.
+    """
+    if not _is_kept(context):
+        return context.template.engine.get_template(template).render(context)
+    request = context["request"]
+    place = (request.get_host(), request.path, get_language(), visitor.currency_of(request), timezone.localdate().year)
+    key = (template, *place)
+    if key not in _parts:
+        if len(_parts) >= MOST:
+            _parts.clear()
+        _parts[key] = context.template.engine.get_template(template).render(context)
+    return _parts[key]
+
+
+def address(context: Context) -> str:
+    """The page's whole address; in a part that is kept, what stands for it."""
+    return ADDRESS if _is_kept(context) else context["request"].get_full_path()
+
+
+def _is_kept(context: Context) -> bool:
+    return context.get("csrf_token") == TOKEN
 
 
 def forget() -> None:
     """For tests that change what pages show beside their facts, such as settings."""
     _pages.clear()
+    _parts.clear()
 
 
 def _is_a_stranger(request: HttpRequest) -> bool:

@@ -23,7 +23,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
 
-from marketplace.lib import addresses
+from marketplace.lib import addresses, kept
 from marketplace.lib import money as money_lib
 from marketplace.lib.stackable import stackable
 
@@ -166,7 +166,8 @@ def chart(
 
     kind: line or bar. x: category, number or date (then each row's `data-x` is its number or instant). A cell's number
     is its `data-value`, else its text; an empty one is a gap. `unit` stands beside the numbers of the axis (¥ before,
-    others behind). With `until_now` the last row of dates holds to this day. The table is in a disclosure, open where scripts do not run, or always with `open`.
+    others behind). With `until_now` the last row of dates holds to this day. The table is in a disclosure, open where
+    scripts do not run, or always with `open`.
     """
     return render_to_string(
         "components/chart.html",
@@ -263,6 +264,18 @@ def stepper(context: Context, steps: Iterable[Any], label: str = "") -> str:
     """Progress through named steps. Each has label, state (done, current, waiting, failed) and may have at, note."""
     shown = {"steps": steps, "label": label or _("Progress"), "zone": _zone(context)}
     return render_to_string("components/stepper.html", shown)
+
+
+@register.simple_tag(takes_context=True)
+def kept_part(context: Context, template: str) -> SafeString:
+    """As `include`, for a part that is the same on every page with this path (marketplace.lib.kept)."""
+    return mark_safe(kept.part(context, template))  # noqa: S308 - rendered by a template, which escapes
+
+
+@register.simple_tag(takes_context=True)
+def page_address(context: Context) -> str:
+    """The page's address with its query, for forms that come back to it."""
+    return kept.address(context)
 
 
 @register.simple_block_tag
