@@ -1,13 +1,18 @@
-"""What narrows the list of rentals; its address is its state."""
+"""What narrows the list of rentals (its address is its state), and the rules by which one stops by itself."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django import forms
+from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import Organization, Project
+from marketplace.lib import money
+from rentals.models import AutoStopRule
 
 STATES = [
     ("", _("All")),
@@ -40,3 +45,85 @@ class RentalFilterForm(forms.Form):
         read = self.cleaned_data
         project: Project | None = self.projects.get(read.get("project"))
         return {"name": read.get("q", ""), "state": read.get("state", ""), "project": project}
+
+
+# --- auto-stop -------------------------------------------------------------------------------------------------------
+
+
+class RuleForm(forms.Form):
+    """One kind of rule. Times are read in the organization's zone, amounts in its currency."""
+
+    kind: str
+
+    def __init__(
+        self, data: Any = None, *, organization: Organization, rule: AutoStopRule | None = None, **options: Any
+    ) -> None:
+        initial = {name: getattr(rule, name, None) for name in self.base_fields} if rule else {}
+        super().__init__(data, initial=initial, auto_id=f"{self.kind}-%s", **options)
+        self.organization = organization
+
+    def figures(self) -> dict[str, Any]:
+        """What the action is told; call after is_valid()."""
+        return dict(self.cleaned_data)
+
+
+class IdleRuleForm(RuleForm):
+    kind = "idle"
+    minutes = forms.IntegerField(label=_("Idle for (minutes)"), min_value=1, max_value=1440, initial=30)
+    threshold_percent = forms.IntegerField(
+        label=_("Every card busy less than (%)"), min_value=1, max_value=100, initial=5
+    )
+
+
+class ZonedDateTimeField(forms.DateTimeField):
+    """A wall clock's time in `zone`; one that the clocks skip or show twice there is refused."""
+
+    zone = ""
+
+    def to_python(self, value: Any) -> datetime | None:
+        with timezone.override(ZoneInfo(self.zone)):
+            return super().to_python(value)
+
+    def prepare_value(self, value: Any) -> Any:
+        return value.astimezone(ZoneInfo(self.zone)).replace(tzinfo=None) if isinstance(value, datetime) else value
+
+
+class TimeRuleForm(RuleForm):
+    kind = "at_time"
+    stop_at = ZonedDateTimeField(
+        label=_("Stop at"),
+        input_formats=["%Y-%m-%dT%H:%M", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M"],
+        widget=forms.DateTimeInput(attrs={"type": "datetime-local"}, format="%Y-%m-%dT%H:%M"),
+    )
+
+    def __init__(self, *arguments: Any, organization: Organization, **options: Any) -> None:
+        super().__init__(*arguments, organization=organization, **options)
+        self.fields["stop_at"].zone = organization.zone  # type: ignore[attr-defined]
+        self.fields["stop_at"].help_text = _("In the time of %(zone)s") % {"zone": organization.zone}
+
+
+class SpendRuleForm(RuleForm):
+    kind = "at_spend"
+    amount = forms.DecimalField()  # replaced below: its digits are the currency's
+
+    def __init__(
+        self, *arguments: Any, organization: Organization, rule: AutoStopRule | None = None, **options: Any
+    ) -> None:
+        super().__init__(*arguments, organization=organization, rule=rule, **options)
+        currency = organization.currency
+        if rule is not None and rule.amount_minor is not None:
+            self.initial["amount"] = money.major(rule.amount_minor, rule.currency)
+        digits = money.exponent(currency)
+        field = forms.DecimalField(
+            label=_("Stop once it has cost (%(currency)s)") % {"currency": currency},
+            max_digits=11,
+            decimal_places=digits,
+            min_value=0,
+        )
+        self.fields["amount"] = field
+
+    def figures(self) -> dict[str, Any]:
+        return {"amount_minor": money.minor(self.cleaned_data["amount"], self.organization.currency)}
+
+
+AUTO_STOP_FORMS: dict[str, type[RuleForm]] = {form.kind: form for form in (IdleRuleForm, TimeRuleForm, SpendRuleForm)}

@@ -3,9 +3,10 @@
 from django.urls import path
 
 from rentals.views.activity import Activity, ActivityExport
+from rentals.views.auto_stop import AutoStop, RemoveAutoStop
 from rentals.views.bulk import BulkStop
 from rentals.views.listing import RentalList
-from rentals.views.machine import RentalDetail, RentalLive, Start, Stop, Terminate
+from rentals.views.machine import RentalDetail, RentalLive, RentalUtilisation, Start, Stop, Terminate
 from rentals.views.overview import Overview
 
 app_name = "rentals"
@@ -17,6 +18,9 @@ urlpatterns = [
     path("rentals/stop/", BulkStop.as_view(), name="bulk_stop"),
     path("rentals/<uuid:key>/", RentalDetail.as_view(), name="detail"),
     path("rentals/<uuid:key>/live/", RentalLive.as_view(), name="live"),
+    path("rentals/<uuid:key>/utilisation/", RentalUtilisation.as_view(), name="utilisation"),
+    path("rentals/<uuid:key>/auto-stop/", AutoStop.as_view(), name="auto_stop"),
+    path("rentals/<uuid:key>/auto-stop/remove/", RemoveAutoStop.as_view(), name="auto_stop_remove"),
     path("rentals/<uuid:key>/stop/", Stop.as_view(), name="stop"),
     path("rentals/<uuid:key>/start/", Start.as_view(), name="start"),
     path("rentals/<uuid:key>/terminate/", Terminate.as_view(), name="terminate"),

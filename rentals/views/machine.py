@@ -7,8 +7,10 @@ from typing import Any
 from uuid import UUID
 
 from django.conf import settings
+from django.forms import Form
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.utils.functional import Promise
 from django.views.generic import View
 
 from accounts.access import OrganizationRequired
@@ -16,10 +18,11 @@ from accounts.permissions import can
 from marketplace.lib import clock
 from marketplace.lib.nudge import nudge
 from orders.pricing import SECONDS_PER_HOUR, line_amount
-from rentals import actions, metering, progress, queries, reasons, tasks
+from rentals import actions, metering, progress, queries, readings, reasons, tasks
 from rentals.keeping import kept_until
-from rentals.models import Rental, RentalEvent
+from rentals.models import AutoStopRule, Rental, RentalEvent
 from rentals.presentation import last_second, ssh_command, total
+from rentals.views.rules import rules_of
 
 Status, Meter = Rental.Status, Rental.Meter
 # Seconds between two looks of an open page.
@@ -46,18 +49,41 @@ class RentalDetail(OneRental):
     template = "rentals/detail.html"
 
     def get(self, request: HttpRequest, key: UUID) -> HttpResponse:
+        return self.page(self.rental(key))
+
+    def page(self, rental: Rental, refused: Form | None = None, status: int = 200) -> HttpResponse:
+        """The page; `refused` is an auto-stop form that came back with errors."""
+        at, request = clock.now(), self.request
+        may_operate = can(self.membership, "operate")
+        context = facts_of(rental, at) | {
+            "may_operate": may_operate,
+            "said": request.GET.get("seen", rental.status) != rental.status,
+            "busy": readings.now(rental, at=at),
+            "hour": readings.last_hour(rental, at=at),
+            "auto_stop": rules_of(rental, at=at, may_operate=may_operate, refused=refused),
+        }
+        return render(request, self.template, context, status=status)
+
+
+class RentalLive(OneRental):
+    """The part of the page that refreshes itself."""
+
+    def get(self, request: HttpRequest, key: UUID) -> HttpResponse:
         rental = self.rental(key)
         context = facts_of(rental, clock.now()) | {
             "may_operate": can(self.membership, "operate"),
             "said": request.GET.get("seen", rental.status) != rental.status,
         }
-        return render(request, self.template, context)
+        return render(request, "rentals/_live.html", context)
 
 
-class RentalLive(RentalDetail):
-    """The part of the page that refreshes itself."""
+class RentalUtilisation(OneRental):
+    """What its cards do now: the other part that refreshes itself."""
 
-    template = "rentals/_live.html"
+    def get(self, request: HttpRequest, key: UUID) -> HttpResponse:
+        rental = self.rental(key)
+        context = {"rental": rental, "busy": readings.now(rental, at=clock.now()), "is_demo": rental.pool.is_demo}
+        return render(request, "rentals/_busy.html", context)
 
 
 def facts_of(rental: Rental, at: datetime) -> dict[str, Any]:
@@ -82,6 +108,7 @@ def facts_of(rental: Rental, at: datetime) -> dict[str, Any]:
         "ends_at": last_second(rental),
         "kept_until": kept_until(rental),
         "ssh": ssh_command(rental) if rental.status == Status.RUNNING else "",
+        "stopped_by": _stopped_by(rental, events),
         "trouble": reasons.explain(
             status=rental.status,
             reason=rental.reason,
@@ -101,6 +128,15 @@ def _metered_since(rental: Rental, events: list[RentalEvent]) -> datetime | None
     began = {Meter.CARD_HOUR: Status.RUNNING, Meter.DISK_GB_HOUR: Status.STOPPING}.get(rental.meter)
     moves = (event.at for event in reversed(events) if event.kind == RentalEvent.Kind.STATUS and event.what == began)
     return next(moves, rental.metered_from)
+
+
+def _stopped_by(rental: Rental, events: list[RentalEvent]) -> str | Promise:
+    """The rule that stopped it, in words; empty where a person did."""
+    if rental.status not in {Status.STOPPING, Status.STOPPED}:
+        return ""
+    stops = {"stop", *(f"auto_stop_{kind}" for kind in AutoStopRule.Kind.values)}
+    last = next((event for event in reversed(events) if event.what in stops), None)
+    return progress.what_happened(last) if last is not None and last.what != "stop" else ""
 
 
 def _holds_cards(rental: Rental) -> bool:

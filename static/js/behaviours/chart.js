@@ -106,6 +106,7 @@ function settings(table) {
         y: {
           stacked: stacked !== undefined,
           beginAtZero: true,
+          suggestedMax: table.dataset.yMax ? Number(table.dataset.yMax) : undefined,
           grid,
           border: { display: false },
           ticks: { color: muted, font, maxTicksLimit: 6, callback: figure },
