@@ -103,7 +103,7 @@ class HistoryRow(NamedTuple):
 
 
 class History(NamedTuple):
-    """How the prices of each term changed; `changes` is how often one took the place of another."""
+    """How the prices of each term changed; `changes` is at how many instants after the first any of them did."""
 
     labels: list[str]
     rows: list[HistoryRow]
@@ -136,8 +136,7 @@ def history(rates: Sequence[DatedRate], at: datetime) -> History:
     ends = {rate.end for rate in of_terms if rate.end is not None}
     instants = sorted({rate.start for rate in of_terms} | {end for end in ends if end <= at})
     rows = [HistoryRow(instant, [_cell(of_terms, term, instant) for term in terms]) for instant in instants]
-    changes = sum(any(rate.end == other.start and rate.meter == other.meter for rate in of_terms) for other in of_terms)
-    return History([str(TERM_LABELS[term]) for term in terms], rows, changes)
+    return History([str(TERM_LABELS[term]) for term in terms], rows, max(0, len(rows) - 1))
 
 
 def _cell(rates: Sequence[DatedRate], term: str, at: datetime) -> HistoryCell | None:
@@ -224,8 +223,10 @@ def fabric(offer: Offer, sources: Mapping[str, NumberedSource]) -> list[Figure]:
 
 
 def promises(offer: Offer, sources: Mapping[str, NumberedSource]) -> list[Figure]:
-    """What is promised of availability and answers, None where nothing is."""
-    own = [sources[OWN_PROMISE].number] if OWN_PROMISE in sources else []
+    """What is promised of availability and answers; nothing where neither is."""
+    if OWN_PROMISE not in sources:
+        return []
+    own = [sources[OWN_PROMISE].number]
     return [
         Figure(_("Availability promised"), offer.sla_percent, "%", "", own),
         Figure(_("First answer promised within"), offer.response_minutes, _("min"), "", own),

@@ -40,7 +40,7 @@ class QuestionDesk(Desk):
     search_fields = ("question_zh", "question_en", "answer_zh", "answer_en", "offer__slug", "gpu_model__name")
     ordering = ("position", "pk")
 
-    @display(description=gettext_lazy("about"))
+    @display(description=gettext_lazy("belongs to"))
     def about(self, question: Question) -> str:
         return str(question.offer or question.gpu_model or _("every offer"))
 
@@ -74,8 +74,12 @@ class WaitlistDesk(Desk):
     @display(description=gettext_lazy("state"))
     def state(self, entry: Waitlist) -> str:
         if entry.left_at is not None:
-            return show.label(_("left"))
-        return show.label(_("told"), "success") if entry.notified_at is not None else show.label(_("waiting"), "info")
+            return show.label(_("has left"))
+        return (
+            show.label(_("was told"), "success")
+            if entry.notified_at is not None
+            else show.label(_("still waiting"), "info")
+        )
 
 
 @admin.register(DeliveryRecord)
@@ -93,7 +97,7 @@ class DeliveryRecordDesk(Desk):
     date_hierarchy = "measured_on"
     ordering = ("-measured_on", "pool__code")
 
-    from_then = show.instant("since", gettext_lazy("since"))
+    from_then = show.instant("since", gettext_lazy("measured since"))
     until_then = show.instant("measured_at", gettext_lazy("measured at"))
 
     @display(description=gettext_lazy("median"), ordering="median_seconds")

@@ -150,7 +150,7 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("measured_on", models.DateField(verbose_name="measured on")),
                 ("measured_at", models.DateTimeField(verbose_name="measured at")),
-                ("since", models.DateTimeField(verbose_name="since")),
+                ("since", models.DateTimeField(verbose_name="measured since")),
                 ("delivered", models.PositiveIntegerField(verbose_name="machines delivered")),
                 ("failed", models.PositiveIntegerField(verbose_name="machines that never ran")),
                 ("median_seconds", models.PositiveIntegerField(null=True, verbose_name="median seconds to the login")),

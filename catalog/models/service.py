@@ -22,7 +22,7 @@ class DeliveryRecord(models.Model):
     pool = models.ForeignKey(Pool, models.PROTECT, related_name="delivery_records", verbose_name=_("pool"))
     measured_on = models.DateField(_("measured on"))
     measured_at = models.DateTimeField(_("measured at"))
-    since = models.DateTimeField(_("since"))
+    since = models.DateTimeField(_("measured since"))
     delivered = models.PositiveIntegerField(_("machines delivered"))
     failed = models.PositiveIntegerField(_("machines that never ran"))
     median_seconds = models.PositiveIntegerField(_("median seconds to the login"), null=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.translation import get_language
 from django.views.decorators.http import require_safe
@@ -20,7 +20,7 @@ from marketplace.lib import visitor
 from marketplace.lib.money import SYMBOLS
 
 # Offers of other models of similar memory that the page names.
-MOST_SIMILAR = 6
+MOST_SIMILAR = 4
 
 
 @require_safe
@@ -92,7 +92,10 @@ def _related(offer: Offer, rows: list[OfferRow], currency: str) -> dict[str, Any
     language = get_language() or ""
     same = [row for row in rows if row.model == offer.gpu_model.name]
     similar = [row for row in rows if row.model != offer.gpu_model.name][:MOST_SIMILAR]
+    beside = QueryDict(mutable=True)
+    beside.setlist("offer", [offer.slug, *(row.slug for row in similar[:3])])
     return {
+        "compare_with": beside.urlencode() if similar else "",
         "siblings": [presentation.offer_row(row, language, currency, "hour") for row in same],
         "similar": [presentation.offer_row(row, language, currency, "hour") for row in similar],
     }

@@ -181,7 +181,7 @@ def test_the_history_has_a_row_for_every_change_and_none_for_what_is_planned(cli
     html = shown(client, offer)
 
     assert rows_of_history(html) == [["24.00", "16.44"], ["22.00", "16.44"], ["22.00", ""]]
-    assert "1 change of price." in text(html)
+    assert "2 changes of price." in text(html)
     assert "data-until-now" in html
     assert rows_of_history(shown(client, offer)) == rows_of_history(html)
 

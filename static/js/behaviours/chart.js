@@ -98,10 +98,9 @@ function settings(table) {
           stacked: stacked !== undefined,
           grid: { ...grid, display: false },
           border: { color: token("--line-strong") },
-          ticks: { color: muted, font, maxRotation: 0, autoSkipPadding: 16, ...tick(x, xUnit, numbers) },
+          ticks: { color: muted, font, maxRotation: 0, autoSkip: x !== "date", autoSkipPadding: 16, ...tick(x, xUnit, numbers) },
           ...(x === "category" ? {} : { bounds: "data" }),
-          // Dates are marked where something is known, not at even distances.
-          ...(x === "date" ? { afterBuildTicks: (axis) => { axis.ticks = rows.map((row, at) => ({ value: instant(row, at) })) } } : {}),
+          ...(x === "date" ? { afterBuildTicks: (axis) => { axis.ticks = known(rows.map(instant), axis) } } : {}),
         },
         y: {
           stacked: stacked !== undefined,
@@ -141,6 +140,15 @@ function settings(table) {
 function place(row, x) {
   const at = row.dataset.x ?? text(row.cells[0])
   return x === "category" ? text(row.cells[0]) : x === "date" ? Date.parse(at) : Number(at)
+}
+
+// Dates are marked where something is known, not at even distances; the last always, the others where there is room.
+function known(instants, axis) {
+  const room = (axis.max - axis.min) * (120 / axis.chart.width)
+  const last = instants.at(-1)
+  const kept = []
+  for (const at of instants) if (last - at >= room && !(at - kept.at(-1) < room)) kept.push(at)
+  return [...kept, last].map((value) => ({ value }))
 }
 
 function value(cell) {
