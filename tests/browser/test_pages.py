@@ -31,6 +31,9 @@ class Shown:
     status: int = 200
 
 
+# Three lines: a term, hours, and one that is sold on quote.
+BASKET = f"item={world.OFFER}:month:3:2&item={world.OFFER}:hour:720:1&item=ascend-920-8x-fuzhou:month:6:1"
+
 # An address without a slash names one of the busy customer's own pages.
 PAGES = {
     "home": Shown("/", main_action="main a.button--primary"),
@@ -48,6 +51,12 @@ PAGES = {
     "password-reset": Shown("/accounts/password/reset/"),
     "not-found": Shown("/design/404/", status=404),
     "design": Shown("/design/"),
+    "calculator": Shown(f"/calculator/?{BASKET}&item=nonsense", main_action=".calculator__actions a.button--primary"),
+    "calculator-empty": Shown("/calculator/", main_action="#add button"),
+    "quote-request": Shown(f"/quotes/request/?{BASKET}", main_action="main button.button--primary"),
+    "quote-request-member": Shown("/quotes/request/", "busy", "main button.button--primary"),
+    "basket": Shown(f"/order/basket/?{BASKET}", "busy", "main button.button--primary"),
+    "basket-empty": Shown("/order/basket/", "busy"),
     "order-form": Shown(f"/order/{world.OFFER}/", "busy", "button[name=place]"),
     "order-form-new": Shown(f"/order/{world.OFFER}/", "new"),
     "order-unpaid": Shown("unpaid order", "busy", "#pay"),
@@ -77,6 +86,11 @@ PAGES = {
     "email": Shown("/accounts/email/", "busy"),
     "quote": Shown("quote", "busy", "main form button.button--primary"),
     "quote-visitor": Shown("quote"),
+    "quote-paper": Shown("quote ?print=1"),
+    "quote-requested": Shown("quote request", "busy"),
+    "quotes": Shown("/console/quotes/", "busy", "tbody a"),
+    "quotes-new": Shown("/console/quotes/", "new", "main a.button--primary"),
+    "invoice-paper": Shown("invoice ?print=1", "busy"),
 }
 LOOKS = [Look(*one) for one in itertools.product(("zh-hans", "en"), ("light", "dark"), (390, 1440))]
 PHONE, DESK = Look(width=390), Look("en", "dark", 1440)
@@ -141,6 +155,8 @@ def _address(customers, address: str) -> str:
         return address
     if address.startswith("rental "):
         return f"{customers.pages['rental']}{address.removeprefix('rental ')}/"
+    if address.endswith(" ?print=1"):
+        return f"{customers.pages[address.removesuffix(' ?print=1')]}?print=1"
     return customers.pages[address]
 
 

@@ -13,10 +13,11 @@ OFFER = "rtx-4090-24gb-1x-fuzhou"
 
 
 def make() -> None:
-    """Prints the address of the busy customer's quote as JSON."""
+    """Prints the addresses of the busy customer's quote and quote request as JSON."""
     from catalog.models import Offer  # noqa: PLC0415 - the test process imports this module without Django
     from marketplace.lib import clock  # noqa: PLC0415
     from orders import actions  # noqa: PLC0415
+    from orders.basket import Item  # noqa: PLC0415
     from tests import factories  # noqa: PLC0415
 
     at = clock.now()
@@ -34,7 +35,14 @@ def make() -> None:
         discount_percent=Decimal(15), at=at,
     )  # fmt: skip
     quote = actions.send_quote(quote_id=quote.pk, actor=seller, at=at)
-    print(json.dumps({"quote": f"/quotes/{quote.token}/"}))  # noqa: T201
+    asked = actions.request_quote(
+        organization=busy, actor=busy.members.first(), currency="CNY", need="gpu",
+        note="明年一月上线，需要 InfiniBand。",
+        items=[Item(OFFER, "year", 1, 4)], contact=actions.Contact("", busy.name, BUSY, "+8613800138000"),
+        request_key="world", at=at,
+    )  # fmt: skip
+    paths = {"quote": quote.token, "quote request": asked.token}
+    print(json.dumps({name: f"/quotes/{token}/" for name, token in paths.items()}))  # noqa: T201
 
 
 def _image():

@@ -382,3 +382,21 @@ def test_sales_sees_the_request_with_its_contact(client, shop):
     button = reverse("admin:orders_quote_press", args=[quote.pk, "assign"])
     assert client.post(button, {"organization": shop.organization.pk}).status_code == 302
     assert Quote.objects.get().organization == shop.organization
+
+
+def test_the_list_costs_the_same_for_one_quote_and_three(client, shop, asked):
+    sign_in(client, shop.owner)
+    client.get(reverse("orders:quotes"))
+    with CaptureQueriesContext(connection) as one:
+        assert client.get(reverse("orders:quotes")).status_code == 200
+    for key in ("second", "third"):
+        quote = request_of(
+            organization=shop.organization, items=[Item(factories.offer().slug, "year", 1, 1)], request_key=key,
+            at=clock.now(),
+        )  # fmt: skip
+        actions.send_quote(quote_id=quote.pk, actor=factories.user(is_staff=True), at=clock.now())
+
+    with CaptureQueriesContext(connection) as three:
+        assert client.get(reverse("orders:quotes")).status_code == 200
+
+    assert len(three) == len(one)
