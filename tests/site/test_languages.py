@@ -6,6 +6,7 @@ Names of things (models, people, organizations, codes, units) are the same in bo
 import re
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import urlencode
 
 import django
 import pytest
@@ -17,7 +18,9 @@ from django.test import Client
 from django.urls import reverse
 
 from accounts.models import Organization
+from catalog import loading
 from catalog.models import GpuModel, Region
+from catalog.views.guide import EXAMPLES
 from marketplace.lib import clock
 from marketplace.local import translations
 from orders import actions as orders
@@ -176,6 +179,29 @@ def test_public_pages(language, visitor, quote):
         reverse("orders:quote", args=[quote.token]),
     ]  # fmt: skip
     assert all_leaks(visitor, language, paths, names("谢谢")) == {}
+
+
+# What people who train models say in both languages, and whose figures the guide cites.
+ADVICE = (
+    "AIGC", "AI 企业", "AdamW", "DataCrunch", "InfiniBand", "KV", "LLaMA-Factory README", "Lockwood", "LoRA", "MFU",
+    "ML Engineering, inference", "ML Engineering, network", "ML Engineering, training", "ML Engineering", "PUE",
+    "QLoRA", "kWh", "kW", "max(", "token",
+)  # fmt: skip
+
+
+def test_advice_pages(language, visitor):
+    loading.load(at=clock.now())
+    models = GpuModel.objects.values_list("name", flat=True)
+    paths = [
+        reverse("catalog:guide"),
+        *(f"{reverse('catalog:guide')}?{urlencode(state)}" for _title, _text, state in EXAMPLES),
+        f"{reverse('catalog:guide')}?purpose=full&params=7&tokens=5000&stage=large&scenario=crossborder",
+        f"{reverse('catalog:guide')}?purpose=inference&params=300&precision=fp4&concurrency=2000&stage=midsize",
+        f"{reverse('catalog:guide')}?purpose=lora&params=x&deadline=-1",
+        reverse("catalog:rent_or_buy"),
+        f"{reverse('catalog:rent_or_buy')}?server=x&hour=11",
+    ]
+    assert all_leaks(visitor, language, paths, {*models, *ADVICE}) == {}
 
 
 def test_console_pages(language, console, organization, quote):
