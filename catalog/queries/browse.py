@@ -87,8 +87,8 @@ class Facets:
         found = json.loads(text, parse_float=Decimal)
         counts: dict[str, dict[str, int]] = {}
         fails = found["fails"] or {}
-        for name, value, count in found["counts"] or ():
-            counts.setdefault(name, {})[value] = count
+        for place, value, count in found["counts"] or ():
+            counts.setdefault(_VALUE_NAMES[place - 1], {})[value] = count
         return cls(
             counts,
             {code: (chinese, english) for code, chinese, english in found["regions"] or ()},
@@ -222,7 +222,10 @@ _VALUES = [
     ("free", "CASE WHEN b.free_units > 0 THEN 'available' END"),
     ("domestic", "CASE WHEN b.domestic THEN 'domestic' END"),
 ]
-_VALUE_ROWS = ", ".join(f"('{name}', {value}, {~_BITS[name]})" for name, value in _VALUES)
+_VALUE_NAMES = [name for name, _value in _VALUES]
+# As arrays: a row constructor per value would be set up anew for every offer.
+_VALUE_ARRAY = f"ARRAY[{', '.join(value for _name, value in _VALUES)}]::text[]"
+_OTHERS_ARRAY = f"'{{{', '.join(str(~_BITS[name]) for name in _VALUE_NAMES)}}}'::int[]"
 
 _KEY = """CASE %(sort)s::text
   WHEN 'price' THEN b.price WHEN '-price' THEN -b.price
@@ -232,11 +235,12 @@ _KEY = """CASE %(sort)s::text
 _STORED = ", ".join(f"page.{name}" for name in STORED)
 _BROWSE = f"""
 WITH m AS MATERIALIZED (
-  SELECT m.*, {_LINK} AS link_class, ARRAY[{_PUBLISHED}] AS published,
-         {_hits(_MODEL_TEXT)} AS hits
+  SELECT m.id, m.name, m.vendor, m.family, m.memory_gb, m.memory_type, m.memory_bandwidth_gbps, m.bf16_tflops,
+         m.interconnect_type, m.interconnect_gbps, m.domestic, m.uncertain,
+         {_LINK} AS link_class, ARRAY[{_PUBLISHED}] AS published, {_hits(_MODEL_TEXT)} AS hits
     FROM catalog_gpumodel m
 ), r AS MATERIALIZED (
-  SELECT r.*, {_hits(_REGION_TEXT)} AS hits
+  SELECT r.id, r.code, r.name_zh, r.name_en, r.is_default, {_hits(_REGION_TEXT)} AS hits
     FROM catalog_region r WHERE r.enabled
 ), b AS MATERIALIZED (
   SELECT {COLUMNS},
@@ -253,14 +257,16 @@ WITH m AS MATERIALIZED (
   SELECT json_build_object(
     'fails', (SELECT json_object_agg(fails, n) FROM (
         SELECT fails, count(*) AS n FROM b WHERE fails & (fails - 1) = 0 GROUP BY fails) single),
-    'counts', (SELECT json_agg(json_build_array(facet, value, n)) FROM (
-        SELECT v.facet, v.value, count(*) FILTER (WHERE b.fails & v.others = 0) AS n
-          FROM b, LATERAL (VALUES {_VALUE_ROWS}) v(facet, value, others)
-         WHERE v.value IS NOT NULL GROUP BY v.facet, v.value) counted),
+    'counts', (SELECT json_agg(json_build_array(place, value, n)) FROM (
+        SELECT v.place, v.value, count(*) FILTER (WHERE b.fails & v.others = 0) AS n
+          FROM b, unnest({_VALUE_ARRAY}, {_OTHERS_ARRAY}) WITH ORDINALITY v(value, others, place)
+         WHERE v.value IS NOT NULL GROUP BY v.place, v.value) counted),
     'regions', (SELECT json_agg(json_build_array(code, name_zh, name_en) ORDER BY is_default DESC, code) FROM r),
-    'lowest', (SELECT min(hour)::text FROM b WHERE fails & {~_BITS["price"]} = 0),
-    'highest', (SELECT max(hour)::text FROM b WHERE fails & {~_BITS["price"]} = 0)
-  )::text AS facets, (SELECT count(*) FROM b WHERE fails = 0) AS total
+    'lowest', whole.lowest, 'highest', whole.highest
+  )::text AS facets, whole.total
+  FROM (SELECT count(*) FILTER (WHERE fails = 0) AS total,
+               min(hour) FILTER (WHERE fails & {~_BITS["price"]} = 0)::text AS lowest,
+               max(hour) FILTER (WHERE fails & {~_BITS["price"]} = 0)::text AS highest FROM b) whole
 ), page AS (
   SELECT b.*, row_number() OVER (
            ORDER BY {_KEY} NULLS LAST, b.quote_only, b.free_cards = 0, b.bf16_tflops DESC NULLS LAST, b.model,

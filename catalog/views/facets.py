@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 from django.utils.functional import Promise
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
-from django.utils.translation import gettext_lazy, ngettext
+from django.utils.translation import gettext_lazy
 
 from catalog.forms import CHECKS, EXACT, FIXED, OPEN, WHOLE, ListQuery, pairs
 from catalog.models import Offer
@@ -132,7 +132,6 @@ def _chip(name: str, value: str, facets: Facets, chinese: bool, currency: str) -
         "free": _("At least %(value)s cards free"),
         "available": _("Available now"),
         "domestic": _("Domestic cards only"),
-        "size": _cards(int(value)) if name == "size" else "",
     }
     if name in sentences:
         shown = f"{SYMBOLS[currency]}{value}" if name.startswith("price") else _plain(value)
@@ -145,8 +144,6 @@ def value_label(name: str, value: str, facets: Facets, chinese: bool) -> str:
     if name == "region":
         names = facets.regions.get(value)
         return names[0 if chinese else 1] if names else value
-    if name == "size":
-        return _cards(int(value))
     if name == "precision":
         return value.upper()
     return str(_LABELS.get(name, {}).get(value, value))
@@ -279,10 +276,6 @@ class _Drawer:
     def _problem(self, name: str) -> str:
         text = self.query.problems.get(name)
         return f'<p class="facet__problem" id="f-{name}-error">{escape(text)}</p>' if text else ""
-
-
-def _cards(count: int) -> str:
-    return ngettext("%(count)d card", "%(count)d cards", count) % {"count": count}
 
 
 def _plain(text: str) -> str:

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any
+from html import escape
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.utils import timezone
+from django.utils.safestring import SafeString
 from django.utils.translation import get_language
 from django.utils.translation import gettext as _
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from catalog import presentation, queries, visitor_pages
-from catalog.forms import SORT_LABELS, ListQuery, pairs
+from catalog.forms import ListQuery, pairs
 from catalog.queries import PAGE_SIZE, Facets, OfferPage
-from catalog.views import facets
-from marketplace.lib import clock, visitor
+from catalog.views import facets, pieces
+from marketplace.lib import clock, kept, visitor
+from marketplace.lib.templatetags.components import pagination
 from orders.supply import earliest_term_ends
 
 # More than a page ever shows; a longer list of ids is cut.
@@ -31,7 +34,7 @@ LONGEST_ID = 18
 @require_safe
 def offer_list(request: HttpRequest) -> HttpResponse:
     """What is on sale. The address carries every filter, so a view of the list can be kept and shared."""
-    return visitor_pages.render(request, "catalog/list.html", lambda at: _context(request, at))
+    return visitor_pages.render(request, "catalog/list.html", lambda at: {"content": _content(request, at)})
 
 
 @never_cache
@@ -54,7 +57,7 @@ def _zone(request: HttpRequest) -> ZoneInfo:
     return ZoneInfo(organization.zone if organization else settings.TIME_ZONE)
 
 
-def _context(request: HttpRequest, at: datetime) -> dict[str, Any]:
+def _content(request: HttpRequest, at: datetime) -> SafeString:
     currency, language = visitor.currency_of(request), get_language() or ""
     query = ListQuery.read(request.GET)
     found = _find(query, currency, at)
@@ -62,28 +65,36 @@ def _context(request: HttpRequest, at: datetime) -> dict[str, Any]:
         raise Http404
     wanted, counted, parts = query.wanted, Facets.read(found.facets), pairs(query)
     told = {"language": language, "currency": currency}
-    return {
-        "query": query,
-        "rows": _rows(query, found, at, **told),
-        "total": found.total,
-        "page": Paginator(range(found.total), PAGE_SIZE).get_page(query.page),
-        "panel": facets.panel(query, counted, **told),
-        "narrowed": facets.narrowed(query),
-        "chips": facets.chips(query, counted, **told),
-        "suggestions": [] if found.total else facets.suggestions(query, counted, **told),
-        "everything": facets.address((name, value) for name, value in parts if name in {"sort", "term", "view"}),
-        "sorts": SORT_LABELS.items(),
-        "terms": [
-            (label, _with(parts, "term", "" if term == "hour" else term), term == wanted.term)
-            for term, label in presentation.TERM_LABELS.items()
-        ],
-        "views": [
-            (label, _with(parts, "view", "" if view == "cards" else view), view == query.view)
-            for view, label in presentation.VIEW_LABELS.items()
-        ],
-        "ids": ",".join([str(row.id) for row in found.rows]),
-        "currency": currency,
-    }
+    narrowed, chips = facets.narrowed(query), facets.chips(query, counted, **told)
+    suggested = () if found.total else tuple(facets.suggestions(query, counted, **told))
+    page = Paginator(range(found.total), PAGE_SIZE).page(query.page)
+    return pieces.layout(
+        pieces.Shape(
+            language,
+            currency,
+            query.view,
+            wanted.term,
+            filled=bool(found.rows),
+            chosen=bool(chips),
+            narrowed=bool(narrowed),
+            problems=bool(query.problems),
+        ),
+        {
+            "fields": pieces.fields(language, wanted.text, wanted.sort),
+            "narrowed": str(narrowed),
+            "panel": facets.panel(query, counted, **told),
+            "chips": pieces.chips(chips),
+            "everything": escape(facets.address(part for part in parts if part[0] in {"sort", "term", "view"})),
+            "total": pieces.total(found.total),
+            "answered_at": kept.ANSWERED_AT,
+            "terms": pieces.links(_choices(parts, "term", presentation.TERM_LABELS, wanted.term)),
+            "views": pieces.links(_choices(parts, "view", presentation.VIEW_LABELS, query.view)),
+            "ids": ",".join([str(row.id) for row in found.rows]),
+            "rows": "".join(_rows(query, found, at, **told)),
+            "pagination": pagination({"request": request}, page),
+            "nothing": "" if found.total else pieces.nothing(language, suggested),
+        },
+    )
 
 
 def _find(query: ListQuery, currency: str, at: datetime) -> OfferPage:
@@ -111,7 +122,11 @@ def _rows(query: ListQuery, found: OfferPage, at: datetime, *, language: str, cu
     ]
 
 
-def _with(parts: list[tuple[str, str]], name: str, value: str) -> str:
-    """This list with one part changed, from its first page."""
+def _choices(
+    parts: list[tuple[str, str]], name: str, labels: Mapping[str, object], chosen: str
+) -> Iterator[tuple[object, str, bool]]:
+    """This list with one part of its address set to each of its values, from the first page; the first is the usual."""
     others = [part for part in parts if part[0] != name]
-    return facets.address([*others, (name, value)] if value else others)
+    usual = next(iter(labels))
+    for value, label in labels.items():
+        yield label, facets.address(others if value == usual else [*others, (name, value)]), value == chosen

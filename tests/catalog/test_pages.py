@@ -189,10 +189,10 @@ def test_the_list_costs_two_statements_whatever_its_length(client, django_assert
 
 
 @pytest.mark.parametrize("rows", [1, 3])
-def test_the_detail_page_costs_four_statements_whatever_its_siblings(client, django_assert_num_queries, rows):
+def test_the_detail_page_costs_three_statements_whatever_its_siblings(client, django_assert_num_queries, rows):
     pool = builders.pool(builders.gpu_model(sources={"memory_gb": ["ML"]}))
     offers = [builders.offer(pool) for _ in range(rows)]
-    with django_assert_num_queries(4):
+    with django_assert_num_queries(3):
         client.get(f"/gpus/{offers[0].slug}/")
 
 
