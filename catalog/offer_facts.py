@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from django.contrib.postgres.expressions import ArraySubquery
-from django.db.models import CharField, OuterRef, Q
+from django.db.models import CharField, DateTimeField, OuterRef, Q, Subquery, Value
 from django.db.models.functions import Cast, JSONObject
 from django.utils.dateparse import parse_datetime
 
@@ -16,6 +16,7 @@ from catalog.models import DeliveryRecord, Offer, Price, Question, Source
 
 # Dated prices of one meter that a page goes back to.
 MOST_PRICES = 60
+NOT_KNOWN = Value(None, DateTimeField())
 
 
 class DatedRate(NamedTuple):
@@ -46,6 +47,7 @@ class QuestionFact(NamedTuple):
 
 class OfferFacts(NamedTuple):
     """`rates` are those of the asked currency that have begun, oldest first. `record` is the newest of the pool.
+    `first_end`: when the first of the pool's running terms ends, where the caller could say how to find it.
 
     Questions of the offer come first, then those of its card, then general ones.
     """
@@ -55,14 +57,20 @@ class OfferFacts(NamedTuple):
     sources: dict[str, SourceFact]
     record: DeliveryRecord | None
     questions: list[QuestionFact]
+    first_end: datetime | None
 
     def current(self, at: datetime) -> dict[str, DatedRate]:
         """The rates in force at the instant, by meter."""
         return {rate.meter: rate for rate in self.rates if rate.holds(at)}
 
 
-def offer_facts(slug: str, *, currency: str, at: datetime) -> OfferFacts | None:
-    """An offer on sale that has a card, with its card, region and pool; None where there is none. One statement."""
+def offer_facts(
+    slug: str, *, currency: str, at: datetime, first_end: Subquery | Value = NOT_KNOWN
+) -> OfferFacts | None:
+    """An offer on sale that has a card, with its card, region and pool; None where there is none. One statement.
+
+    Terms are a higher floor's: `first_end` is its part of the statement, over `OuterRef("pool")`.
+    """
     offer = (
         Offer.objects.on_sale()
         .filter(slug=slug, gpu_model__isnull=False)
@@ -72,6 +80,7 @@ def offer_facts(slug: str, *, currency: str, at: datetime) -> OfferFacts | None:
             known_sources=ArraySubquery(Source.objects.values(json=JSONObject(**_same("key", "url", "what", "grade")))),
             known_record=ArraySubquery(_records()),
             known_questions=ArraySubquery(_questions()),
+            known_end=first_end,
         )
         .first()
     )
@@ -83,6 +92,7 @@ def offer_facts(slug: str, *, currency: str, at: datetime) -> OfferFacts | None:
         sources={row.pop("key"): SourceFact(**row) for row in offer.known_sources},
         record=next((_record(row) for row in offer.known_record), None),
         questions=[QuestionFact(**row) for row in offer.known_questions],
+        first_end=offer.known_end,
     )
 
 

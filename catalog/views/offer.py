@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from django.db.models import OuterRef
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.urls import reverse
 from django.utils.translation import get_language
@@ -18,6 +19,7 @@ from catalog.texts import in_language
 from catalog.views.waitlist import WaitlistForm
 from marketplace.lib import visitor
 from marketplace.lib.money import SYMBOLS
+from orders.supply import first_term_end
 
 # Offers of other models of similar memory that the page names.
 MOST_SIMILAR = 4
@@ -31,7 +33,8 @@ def offer_detail(request: HttpRequest, slug: str) -> HttpResponse:
 
 def _context(request: HttpRequest, slug: str, at: datetime) -> dict[str, Any]:
     currency = visitor.currency_of(request)
-    facts = offer_facts(slug, currency=currency, at=at)
+    ends = first_term_end(OuterRef("pool"), at=at)
+    facts = offer_facts(slug, currency=currency, at=at, first_end=ends)
     rows = queries.related_rows(facts.offer.pk, currency=currency, at=at) if facts else []
     # Switched off between the two statements: the same as never there.
     if facts is None or not rows or rows[0].id != facts.offer.pk:
@@ -61,6 +64,7 @@ def _offered(request: HttpRequest, facts: OfferFacts, own: OfferRow, currency: s
         "currency_sign": SYMBOLS[currency],
         "free": presentation.free_count(offer.pk, stock, get_language() or ""),
         "sold_out": not own.quote_only and not own.free_units,
+        "first_end": facts.first_end,
         "terms": terms,
         "disk": current.get(Price.Meter.DISK_GB_HOUR),
         "history": offer_pieces.history(facts.rates, at),
@@ -77,6 +81,7 @@ def _figures(offer: Offer, facts: OfferFacts, *, priced: bool) -> dict[str, Any]
         "figures": offer_pieces.figures(offer.gpu_model, sources),
         "machine": offer_pieces.machine(offer, sources),
         "fabric": offer_pieces.fabric(offer, sources),
+        "report": in_language(offer.fabric_report),
         "report_url": offer.fabric_report if offer.fabric_report.startswith("https://") else "",
         "promises": offer_pieces.promises(offer, sources),
         "isolation": offer_pieces.ISOLATION_MEANS[Offer.Isolation(offer.isolation)],

@@ -21,7 +21,8 @@ STEPS = ((210, Decimal("1.18")), (120, Decimal("1.10")), (45, Decimal("1.04")))
 # Models whose prices have a past here, and the offers whose network was “tested”.
 WITH_A_PAST = ("h100-sxm5-80gb", "h200-sxm-141gb", "rtx-4090-24gb", "ascend-910b3-64gb")
 TESTED = ("h100-sxm5-80gb-8x-fuzhou", "h200-sxm-141gb-8x-fuzhou")
-REPORT = "DEMO-2026-11 (NCCL all_reduce) · 演示报告，并非真实测试 / demonstration, no real test"
+# Its Chinese is in catalog/data/texts.json.
+REPORT = "DEMO-2026-11: a demonstration, no real test took place"
 
 
 @transaction.atomic

@@ -2,7 +2,7 @@
 
 import json
 import re
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pytest
 from django.urls import reverse
@@ -11,8 +11,11 @@ from django.utils import timezone, translation
 from catalog import loading
 from catalog.models import DeliveryRecord, Gpu, Host, Offer, Question, Region, Waitlist
 from marketplace.lib import clock
+from orders import actions as orders
+from orders.models import Subscription
 from tests import factories
 from tests.catalog import builders
+from tests.factories import NOON
 
 BACKEND = "django.contrib.auth.backends.ModelBackend"
 
@@ -275,6 +278,24 @@ def test_other_models_of_similar_memory_are_named_after_the_own_ones(client):
 # --- the waitlist ----------------------------------------------------------------------------------------------------
 def join_address(offer):
     return reverse("catalog:waitlist_join", args=[offer.slug])
+
+
+@pytest.mark.django_db
+def test_a_sold_out_offer_says_when_the_first_term_ends_and_costs_no_statement_more(client, django_assert_num_queries):
+    offer = factories.offer(cards=8)
+    organization = factories.organization()
+    half = factories.offer(offer.pool, cards=4)
+    for year in (2127, 2126):
+        made = factories.order(organization, half, term="month")
+        orders.confirm(order_id=made.pk, at=NOON)
+        Subscription.objects.filter(order_line__order=made).update(
+            started_at=NOON, ends_at=datetime(year, 1, 31, tzinfo=UTC)
+        )
+
+    with django_assert_num_queries(3):
+        html = text(shown(client, offer))
+
+    assert "The first running term ends on 2126-01-31" in html
 
 
 @pytest.mark.django_db

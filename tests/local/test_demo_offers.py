@@ -33,5 +33,5 @@ def test_prices_get_a_past_once_and_keep_the_present():
     assert Price.objects.count() == before + offers * 3 * 2 * 3
     tested = Offer.objects.exclude(fabric_tested_on=None)
     assert {offer.slug for offer in tested} == set(demo_offers.TESTED)
-    assert all("demonstration, no real test" in offer.fabric_report for offer in tested)
+    assert all("a demonstration, no real test" in offer.fabric_report for offer in tested)
     assert loading.load(at=at).changes == []
