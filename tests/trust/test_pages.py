@@ -17,7 +17,7 @@ from tests.trust import builders
 from tests.trust.builders import NOON, block, incident, local, maintenance, page, region
 from trust import presentation, queries, views
 from trust.models import Block, Page
-from trust.templatetags.trust import plain
+from trust.templatetags.trust import listed, plain
 
 pytestmark = pytest.mark.django_db
 PAGES = ("status", "about", "sla", "security")
@@ -248,6 +248,12 @@ def test_plain_text_has_paragraphs_and_lists(written, shown):
     assert plain(written) == shown
 
 
+def test_names_stand_in_a_row_as_the_language_has_it(language):
+    comma = "、" if language == "zh-hans" else ", "
+    assert listed(["a", "<b>"]) == f'<span class="nowrap">a</span>{comma}<span class="nowrap">&lt;b&gt;</span>'
+    assert listed([]) == ""
+
+
 def test_the_about_page_says_where_there_is_a_machine_room(client, english):
     region(name_en="Fuzhou", has_machine_room=True)
     region(name_en="Beijing")
@@ -352,7 +358,7 @@ def test_what_is_stated_of_data_stands_once_for_its_regions(client, english):
     region(name_en="Shanghai", data_stays_en="In its host", crossing="kept", data_stays_zh="本机")
     region(name_en="Jinan")
     html = text(client, "security")
-    assert "<h3>Beijing, Shanghai</h3>" in html
+    assert '<h3><span class="nowrap">Beijing</span>, <span class="nowrap">Shanghai</span></h3>' in html
     assert html.count("In its host") == html.count("Stays in mainland China") == 1
     assert html.index("Shanghai") < html.index("Jinan") < html.index("Nothing is stated yet")
 

@@ -1,12 +1,15 @@
-"""Plain text as paragraphs and lists."""
+"""Plain text as paragraphs and lists, and names in a row."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
+
+from trust.models import in_language
 
 register = template.Library()
 
@@ -28,6 +31,12 @@ def plain(text: str) -> SafeString:
                 started = True
             parts[-1][1].append(line.strip().removeprefix(BULLET).strip())
     return format_html_join("\n", "{}", ((_part(listed, lines),) for listed, lines in parts if any(lines)))
+
+
+@register.filter
+def listed(names: Iterable[str]) -> SafeString:
+    """Names in a row, parted as the reader's language parts them, each kept on one line."""
+    return format_html_join(in_language("、", ", "), '<span class="nowrap">{}</span>', ((name,) for name in names))
 
 
 def _part(listed: bool, lines: list[str]) -> SafeString:
