@@ -17,4 +17,4 @@ ALLOWED: dict[str, frozenset[str]] = {
 
 def can(membership: Membership | None, verb: str) -> bool:
     """Whether this membership's role allows the verb. Raises KeyError for a verb that does not exist."""
-    return bool(membership) and membership.role in ALLOWED[verb]
+    return membership is not None and membership.role in ALLOWED[verb]

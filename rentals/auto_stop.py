@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import connection
 
@@ -69,7 +70,8 @@ def _idle(at: datetime, *, rule_id: int | None = None) -> list[int]:
     # The fragment is this module's own text; every value is a parameter.
     query = IDLE.format(only="AND rule.id = %(rule)s" if rule_id else "")
     with connection.cursor() as cursor:
-        cursor.execute(query, {"at": at, "watched": WATCHED, "batch": BATCH, "rule": rule_id})
+        values: dict[str, Any] = {"at": at, "watched": WATCHED, "batch": BATCH, "rule": rule_id}
+        cursor.execute(query, values)
         return [found for (found,) in cursor.fetchall()]
 
 

@@ -70,7 +70,7 @@ def _tell_overdue(*, invoice_id: int, at: datetime) -> bool:
     return _tell(invoice, Kind.INVOICE_OVERDUE, invoice.outstanding_minor, at)
 
 
-def _tell(invoice: Invoice, kind: Kind, amount_minor: int, at: datetime) -> bool:
+def _tell(invoice: Invoice, kind: Notification.Kind, amount_minor: int, at: datetime) -> bool:
     if invoice.due_at is None:
         raise ValueError(f"{invoice}: issued without a day of payment")
     return notify(

@@ -18,7 +18,7 @@ from typing import Any
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.middleware.csrf import get_token
-from django.template.context import Context
+from django.template import Context, Engine
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.utils.html import conditional_escape
@@ -49,8 +49,8 @@ def render(
     """
     answered = timezone.localtime(at, zoneinfo.ZoneInfo(_zone(request))).strftime("%H:%M:%S")
     if not _is_a_stranger(request) or len(request.get_full_path()) > LONGEST_ADDRESS:
-        page = render_to_string(template, context() | {"answered_at": ANSWERED_AT}, request)
-        return HttpResponse(page.replace(ANSWERED_AT, answered))
+        own = render_to_string(template, context() | {"answered_at": ANSWERED_AT}, request)
+        return HttpResponse(own.replace(ANSWERED_AT, answered))
     key = (
         template,
         request.get_host(),
@@ -61,7 +61,7 @@ def render(
         shown,
     )
     # Taken out and put back at the end: each step is atomic, so threads need no lock.
-    page = _pages.pop(key, None) or _page(request, template, context())
+    page: str = _pages.pop(key, "") or _page(request, template, context())
     _pages[key] = page
     if len(_pages) > MOST:
         _pages.popitem(last=False)
@@ -70,7 +70,7 @@ def render(
 
 def _page(request: HttpRequest, template: str, context: dict[str, Any]) -> str:
     page = render_to_string(template, context | {"csrf_token": TOKEN, "answered_at": ANSWERED_AT}, request)
-    return page.replace(ADDRESS, conditional_escape(request.get_full_path()))
+    return str(page).replace(ADDRESS, conditional_escape(request.get_full_path()))
 
 
 def part(context: Context, template: str) -> str:
@@ -79,14 +79,14 @@ def part(context: Context, template: str) -> str:
     Where it names the page's whole address it must ask `address`.
     """
     if not _is_kept(context):
-        return context.template.engine.get_template(template).render(context)
+        return Engine.get_default().get_template(template).render(context)
     request = context["request"]
     place = (request.get_host(), request.path, get_language(), visitor.currency_of(request), timezone.localdate().year)
     key = (template, *place)
     if key not in _parts:
         if len(_parts) >= MOST:
             _parts.clear()
-        _parts[key] = context.template.engine.get_template(template).render(context)
+        _parts[key] = Engine.get_default().get_template(template).render(context)
     return _parts[key]
 
 

@@ -100,14 +100,14 @@ def _tell_ending(*, rental_id: int, at: datetime) -> bool:
         return False
     if rental.subscription.ended_at is not None or rental.status in {*Rental.OVER, Status.DESTROYING}:
         return False
-    figures = {
+    figures: dict[str, str | int] = {
         "days": _days_left(ends_at, at),
         "date": clock.read(ends_at - timedelta(seconds=1), rental.subscription.organization.zone),
     }
     return _tell(rental, Kind.RENTAL_EXPIRING, _ending_fact(rental, at), figures, at)
 
 
-def _tell(rental: Rental, kind: Kind, fact: str, figures: dict[str, str | int], at: datetime) -> bool:
+def _tell(rental: Rental, kind: Notification.Kind, fact: str, figures: dict[str, str | int], at: datetime) -> bool:
     return notify(
         organization=rental.subscription.organization,
         kind=kind,

@@ -98,6 +98,7 @@ def test_a_clean_clone_runs_ends_with_ctrl_c_and_starts_again_quickly(clone, tmp
         finally:
             run.kill()
 
-    reset = subprocess.run(["make", "--no-print-directory", "reset"], cwd=clone, capture_output=True, text=True, check=True)
+    command = ["make", "--no-print-directory", "reset"]
+    reset = subprocess.run(command, cwd=clone, capture_output=True, text=True, check=True)
     assert reset.stdout == "The local data is gone.\n"
     assert not (clone / ".local").exists()
