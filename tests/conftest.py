@@ -63,5 +63,8 @@ def _configure_django() -> None:
 @pytest.fixture(autouse=True)
 def _no_memory_of_other_tests() -> None:
     from django.core.cache import cache  # noqa: PLC0415 - only now is Django configured
+    from django.utils import translation  # noqa: PLC0415
 
     cache.clear()
+    # A request leaves its language behind, and addresses name it.
+    translation.deactivate()
