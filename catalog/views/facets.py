@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
+from functools import lru_cache
 from html import escape
 from typing import NamedTuple
 from urllib.parse import urlencode
 
 from django.utils.functional import Promise
 from django.utils.safestring import SafeString, mark_safe
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from catalog.forms import CHECKS, EXACT, FIXED, OPEN, WHOLE, ListQuery, pairs
@@ -63,6 +63,28 @@ _LABELS: dict[str, dict[str, str | Promise]] = {
         "none": gettext_lazy("Not published"),
     },
 }
+_SENTENCES: dict[str, Promise] = {
+    "q": gettext_lazy("“%(value)s”"),
+    "memory": gettext_lazy("From %(value)s GB"),
+    "memory_max": gettext_lazy("Up to %(value)s GB"),
+    "price_min": gettext_lazy("From %(value)s per card-hour"),
+    "price_max": gettext_lazy("Up to %(value)s per card-hour"),
+    "rate": gettext_lazy("At least %(value)s TFLOPS"),
+    "speed": gettext_lazy("At least %(value)s Gb/s"),
+    "free": gettext_lazy("At least %(value)s cards free"),
+    "available": gettext_lazy("Available now"),
+    "domestic": gettext_lazy("Domestic cards only"),
+}
+_WORDS: dict[str, Promise] = {
+    "any": gettext_lazy("Any"),
+    "from": gettext_lazy("From"),
+    "up to": gettext_lazy("Up to"),
+    "available": gettext_lazy("Available now"),
+    "domestic": gettext_lazy("Domestic cards only"),
+    "free": gettext_lazy("Cards free, at least"),
+    "rate": gettext_lazy("At least, in TFLOPS (INT8: TOPS)"),
+    "speed": gettext_lazy("Gb/s per card, at least"),
+}
 # What most visitors choose by stands open; the rest opens on a click, or by itself when it is set.
 _STANDS_OPEN = {"free", "family", "region", "size", "memory", "price"}
 _ORDER = (
@@ -95,7 +117,7 @@ def address(parts: Iterable[tuple[str, str]]) -> str:
 
 def panel(query: ListQuery, facets: Facets, *, language: str, currency: str) -> SafeString:
     """Every facet with its values and counts, as the fields of the list's form."""
-    drawer = _Drawer(query, facets, chinese=language.startswith("zh"), currency=currency)
+    drawer = _Drawer(query, facets, language=language, currency=currency)
     return mark_safe("".join([drawer.facet(name) for name in _ORDER]))  # noqa: S308 - every value is escaped
 
 
@@ -121,21 +143,9 @@ def suggestions(query: ListQuery, facets: Facets, *, language: str, currency: st
 
 
 def _chip(name: str, value: str, facets: Facets, chinese: bool, currency: str) -> str:
-    sentences = {
-        "q": _("“%(value)s”"),
-        "memory": _("From %(value)s GB"),
-        "memory_max": _("Up to %(value)s GB"),
-        "price_min": _("From %(value)s per card-hour"),
-        "price_max": _("Up to %(value)s per card-hour"),
-        "rate": _("At least %(value)s TFLOPS"),
-        "speed": _("At least %(value)s Gb/s"),
-        "free": _("At least %(value)s cards free"),
-        "available": _("Available now"),
-        "domestic": _("Domestic cards only"),
-    }
-    if name in sentences:
+    if name in _SENTENCES:
         shown = f"{SYMBOLS[currency]}{value}" if name.startswith("price") else _plain(value)
-        return sentences[name] % {"value": value if name == "q" else shown}
+        return str(_SENTENCES[name]) % {"value": value if name == "q" else shown}
     return f"{TITLES[name]}: {value_label(name, value, facets, chinese)}"
 
 
@@ -149,25 +159,34 @@ def value_label(name: str, value: str, facets: Facets, chinese: bool) -> str:
     return str(_LABELS.get(name, {}).get(value, value))
 
 
+@lru_cache(maxsize=16)
+def _said(language: str) -> dict[str, str]:
+    """The panel's titles and words, escaped; `language` is the active one. To look each up anew would cost a third."""
+    return {
+        name: escape(str(word)) for name, word in [*_WORDS.items(), *((f"title {n}", t) for n, t in TITLES.items())]
+    }
+
+
 class _Drawer:
     """Draws the facets of one answer."""
 
-    def __init__(self, query: ListQuery, facets: Facets, *, chinese: bool, currency: str) -> None:
+    def __init__(self, query: ListQuery, facets: Facets, *, language: str, currency: str) -> None:
         self.query = query
         self.wanted = query.wanted
         self.facets = facets
-        self.chinese = chinese
+        self.chinese = language.startswith("zh")
+        self.said = _said(language)
         self.currency = currency
 
     def facet(self, name: str) -> str:
         draw = {"free": self._free, "memory": self._memory, "price": self._price}.get(name)
         body = draw() if draw else self._values(name)
         if name == "precision":
-            body += self._number("rate", _("At least, in TFLOPS (INT8: TOPS)"))
+            body += self._number("rate", self.said["rate"])
         if name == "fabric":
             body += self._speed()
         if name == "vendor":
-            body += self._check("domestic", _("Domestic cards only"), self._count("domestic", "domestic"))
+            body += self._check("domestic", self.said["domestic"], self._count("domestic", "domestic"))
         if not body:
             return ""
         names = {*_PARAMETERS.get(name, (name,)), *({"speed"} if name == "fabric" else ())}
@@ -175,7 +194,7 @@ class _Drawer:
         is_set = any(getattr(self.wanted, one) not in ((), None, False) for one in names)
         wrong = "".join([self._problem(one) for one in sorted(names)])
         stands = name in _STANDS_OPEN or is_set or wrong
-        title = escape(str(TITLES[name]))
+        title = self.said[f"title {name}"]
         return (
             f'<details class="facet" data-facet="{name}"{" open" if stands else ""}><summary>{title}</summary>'
             f'<div class="facet__body" role="group" aria-label="{title}">{body}{wrong}</div></details>'
@@ -221,7 +240,7 @@ class _Drawer:
         value = getattr(self.wanted, name)
         invalid = f' aria-invalid="true" aria-describedby="f-{name}-error"' if name in self.query.problems else ""
         return (
-            f'<label class="facet__number"><span>{escape(label)}</span>'
+            f'<label class="facet__number"><span>{label}</span>'
             f'<input class="input" id="f-{name}" name="{name}" inputmode="decimal" autocomplete="off" '
             f'value="{"" if value is None else _plain(str(value))}" '
             f'placeholder="{escape(placeholder)}"{invalid}></label>'
@@ -237,13 +256,13 @@ class _Drawer:
             ]
         )
         return (
-            f'<label class="facet__number"><span>{escape(label)}</span><select class="input" id="f-{name}" '
-            f'name="{name}"><option value="">{escape(_("Any"))}</option>{drawn}</select></label>'
+            f'<label class="facet__number"><span>{label}</span><select class="input" id="f-{name}" '
+            f'name="{name}"><option value="">{self.said["any"]}</option>{drawn}</select></label>'
         )
 
     def _free(self) -> str:
-        return self._check("available", _("Available now"), self._count("free", "available")) + self._number(
-            "free", _("Cards free, at least")
+        return self._check("available", self.said["available"], self._count("free", "available")) + self._number(
+            "free", self.said["free"]
         )
 
     def _memory(self) -> str:
@@ -251,14 +270,14 @@ class _Drawer:
         sizes = sorted({*counts, *(m for m in (self.wanted.memory, self.wanted.memory_max) if m is not None)})
         least = [(str(s), f"{s} GB ({sum(n for size, n in counts.items() if size >= s)})") for s in sizes]
         most = [(str(s), f"{s} GB ({sum(n for size, n in counts.items() if size <= s)})") for s in sizes]
-        pair = self._select("memory", _("From"), least) + self._select("memory_max", _("Up to"), most)
+        pair = self._select("memory", self.said["from"], least) + self._select("memory_max", self.said["up to"], most)
         return f'<div class="facet__pair">{pair}</div>'
 
     def _price(self) -> str:
         low, high = (_plain(str(v)) if v is not None else "" for v in (self.facets.lowest, self.facets.highest))
         symbol = SYMBOLS[self.currency]
-        pair = self._number("price_min", _("From (%(symbol)s)") % {"symbol": symbol}, low) + self._number(
-            "price_max", _("Up to (%(symbol)s)") % {"symbol": symbol}, high
+        pair = self._number("price_min", f"{self.said['from']} ({symbol})", low) + self._number(
+            "price_max", f"{self.said['up to']} ({symbol})", high
         )
         return f'<div class="facet__pair">{pair}</div>'
 
@@ -268,7 +287,7 @@ class _Drawer:
         options = [
             (_plain(str(s)), f"{_plain(str(s))} Gb/s ({sum(n for v, n in counts.items() if v >= s)})") for s in speeds
         ]
-        return self._select("speed", _("Gb/s per card, at least"), options) if options else ""
+        return self._select("speed", self.said["speed"], options) if options else ""
 
     def _count(self, facet: str, value: str) -> int:
         return self.facets.counts.get(facet, {}).get(value, 0)
