@@ -1,6 +1,7 @@
 """The operations desk: what runs, why something waits, what was metered, and machines that nobody accounts for."""
 
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from django.contrib import admin
 from django.db.models import QuerySet
@@ -15,9 +16,10 @@ from billing.models import Invoice
 from marketplace.desk import show
 from marketplace.desk.base import Desk, Rows, bulk, button
 from marketplace.lib import clock
+from marketplace.lib.money import format_minor
 from rentals import actions as verbs
 from rentals import reasons
-from rentals.models import Member, Orphan, Rental, RentalEvent, UsageWindow
+from rentals.models import AutoStopRule, Member, Orphan, Rental, RentalEvent, UsageWindow
 from rentals.progress import timeline
 
 STATES = {
@@ -92,6 +94,38 @@ class TimelineRows(Rows):
         return "" if event.milliseconds is None else f"{event.milliseconds} ms"
 
 
+class RuleRows(Rows):
+    model = AutoStopRule
+    fields = ("sort", "condition", "in_force", "set_at", "who", "fired")
+    ordering = ("-pk",)
+    select = ("created_by", "rental__subscription__organization")
+    per_page = 20
+    verbose_name_plural = gettext_lazy("Auto-stop rules")
+
+    sort = show.plain("kind", gettext_lazy("Kind"))
+    set_at = show.instant("created_at", gettext_lazy("created at"))
+    who = show.plain("created_by", gettext_lazy("By"))
+    fired = show.instant("fired_at", gettext_lazy("fired at"))
+
+    @display(description=gettext_lazy("Condition"))
+    def condition(self, rule: AutoStopRule) -> Any:
+        """In the customer's zone and currency."""
+        if rule.kind == AutoStopRule.Kind.IDLE:
+            return _("below %(percent)s %% for %(minutes)s min") % {
+                "percent": rule.threshold_percent,
+                "minutes": rule.minutes,
+            }
+        if rule.kind == AutoStopRule.Kind.AT_TIME and rule.stop_at is not None:
+            return rule.stop_at.astimezone(ZoneInfo(rule.rental.subscription.organization.zone)).strftime(
+                "%Y-%m-%d %H:%M"
+            )
+        return format_minor(rule.amount_minor or 0, rule.currency)
+
+    @display(description=gettext_lazy("State"))
+    def in_force(self, rule: AutoStopRule) -> str:
+        return rule.get_note_display()
+
+
 @admin.register(Rental)
 class RentalDesk(Desk):
     """Machines that were ordered. Each says why it waits, when its next step is and what happened so far."""
@@ -111,7 +145,7 @@ class RentalDesk(Desk):
         (gettext_lazy("Dates"), {"fields": (("created", "first_running"), ("stopped", "ended"))}),
         (gettext_lazy("What belongs to it"), {"fields": (("order_link", "elsewhere"),)}),
     )
-    inlines = (MemberRows, TimelineRows)
+    inlines = (MemberRows, RuleRows, TimelineRows)
     list_display = ("name", "customer", "pool", "state", "waits", "next_step", "attempts", "age")
     list_filter = ("status", ReasonFilter, "pool", "desired", "created_at")
     search_fields = ("name", "=key", "organization__name", "members__host__name", "ssh_host")

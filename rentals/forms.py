@@ -76,13 +76,17 @@ class IdleRuleForm(RuleForm):
 
 
 class ZonedDateTimeField(forms.DateTimeField):
-    """A wall clock's time in `zone`; one that the clocks skip or show twice there is refused."""
+    """A wall clock's time in `zone`; one that the clocks skip or show twice there is refused, and any far away."""
 
     zone = ""
+    years = range(2000, 2200)
 
     def to_python(self, value: Any) -> datetime | None:
         with timezone.override(ZoneInfo(self.zone)):
-            return super().to_python(value)
+            read = super().to_python(value)
+        if read is not None and read.year not in self.years:
+            raise forms.ValidationError(self.error_messages["invalid"], code="invalid")
+        return read
 
     def prepare_value(self, value: Any) -> Any:
         return value.astimezone(ZoneInfo(self.zone)).replace(tzinfo=None) if isinstance(value, datetime) else value

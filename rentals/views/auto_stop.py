@@ -27,7 +27,7 @@ class AutoStop(RentalDetail):
         rental = self.rental(key)
         kind = request.POST.get("kind", "")
         if kind not in AUTO_STOP_FORMS:
-            raise Http404
+            return self.page(rental, status=400)
         form = AUTO_STOP_FORMS[kind](request.POST, organization=self.organization)
         if not form.is_valid():
             return self.page(rental, form, status=422)

@@ -74,7 +74,13 @@ def test_no_address_fails_for_what_its_query_says(broken):
     assert broken == []
 
 
-@pytest.mark.parametrize("form", ["order", "price", "accept a quote", "add a key", "sign up", "currency", "language"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("order", "price", "accept a quote", "add a key", "sign up", "currency", "language"),
+        *("stop when idle", "stop at a time", "stop at a cost"),
+    ],
+)
 def test_no_form_fails_for_what_a_field_holds(broken, form):
     customer = shop.customer()
     address, data = customer.forms[form]

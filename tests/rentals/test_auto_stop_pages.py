@@ -132,6 +132,8 @@ def test_the_forms_set_rules_in_the_organizations_zone_and_currency(page, shop, 
         ({"kind": "idle", "minutes": "x", "threshold_percent": "5"}, 422, "idle-minutes", "whole number"),
         ({"kind": "idle", "minutes": "30"}, 422, "idle-threshold_percent", "required"),
         ({"kind": "at_time", "stop_at": "2020-01-01T00:00"}, 409, "at_time-stop_at", "Choose a time to come."),
+        ({"kind": "at_time", "stop_at": "0001-01-01T00:00"}, 422, "at_time-stop_at", "valid date/time"),
+        ({"kind": "at_time", "stop_at": "9999-12-31T23:59"}, 422, "at_time-stop_at", "valid date/time"),
         ({"kind": "at_time", "stop_at": "soon"}, 422, "at_time-stop_at", "valid date/time"),
         ({"kind": "at_spend", "amount": "1.001"}, 422, "at_spend-amount", "2 decimal places"),
         ({"kind": "at_spend", "amount": "0.01"}, 409, "at_spend-amount", "It has cost ¥5.00 already."),
@@ -169,9 +171,10 @@ def test_a_rule_can_be_removed(page, shop, running):
     assert "The auto-stop rule was removed." in text(page, running)
 
 
-@pytest.mark.parametrize("name", ["auto_stop", "auto_stop_remove"])
-def test_no_such_kind_is_not_found_and_looking_is_not_allowed(page, running, name):
-    assert page.post(url(running, name), {"kind": "never"}).status_code == 404
+@pytest.mark.parametrize(("name", "status"), [("auto_stop", 400), ("auto_stop_remove", 404)])
+def test_no_such_kind_is_refused_and_looking_is_not_allowed(page, running, name, status):
+    with nothing_changes(running):
+        assert page.post(url(running, name), {"kind": "never"}).status_code == status
     assert page.get(url(running, name)).status_code == 405
 
 
@@ -217,3 +220,18 @@ def test_another_organizations_rules_are_not_found(client, running):
         assert post(client, running, kind="idle", minutes="1", threshold_percent="5").status_code == 404
         assert client.post(url(running, "auto_stop_remove"), {"kind": "idle"}).status_code == 404
         assert client.get(url(running, "utilisation")).status_code == 404
+
+
+def test_the_desk_lists_the_rules_of_a_rental(client, shop, running):
+    actions.set_auto_stop(rental_id=running.pk, kind="idle", actor=shop.buyer, at=NOON, minutes=30, threshold_percent=5)
+    stop_at = datetime(2027, 1, 1, 1, 30, tzinfo=UTC)
+    actions.set_auto_stop(rental_id=running.pk, kind="at_time", actor=None, at=NOON, stop_at=stop_at)
+    actions.set_auto_stop(rental_id=running.pk, kind="at_spend", actor=None, at=NOON, amount_minor=12_050)
+    actions.remove_auto_stop(rental_id=running.pk, kind="at_spend", actor=None, at=NOON)
+    client.force_login(factories.user(is_staff=True, is_superuser=True))
+    client.cookies["django_language"] = "en"
+
+    shown = client.get(reverse("admin:rentals_rental_change", args=[running.pk])).text
+
+    for words in ("below 5 % for 30 min", "2027-01-01 09:30", "¥120.50", "In force", "Removed"):
+        assert words in shown
