@@ -11,6 +11,7 @@ PUBLIC_PAGES = (
     "catalog:guide",
     "catalog:rent_or_buy",
     "orders:calculator",
+    "orders:request_quote",
     "trust:status",
     "trust:about",
     "trust:sla",

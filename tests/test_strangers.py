@@ -112,7 +112,7 @@ def test_lists_show_only_what_is_ones_own(client, belongings):
     factories.organization(stranger, name="路人")
     client.force_login(stranger)
 
-    for name in ("orders:list", "rentals:overview", "rentals:list", "rentals:activity",
+    for name in ("orders:list", "orders:quotes", "rentals:overview", "rentals:list", "rentals:activity",
                  "billing:invoices", "billing:overview", "accounts:keys",
                  "accounts:notices"):  # fmt: skip
         page = client.get(reverse(name)).text
