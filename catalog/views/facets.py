@@ -77,8 +77,8 @@ _SENTENCES: dict[str, Promise] = {
 }
 _WORDS: dict[str, Promise] = {
     "any": gettext_lazy("Any"),
-    "from": gettext_lazy("From"),
-    "up to": gettext_lazy("Up to"),
+    "from": gettext_lazy("At least"),
+    "up to": gettext_lazy("At most"),
     "available": gettext_lazy("Available now"),
     "domestic": gettext_lazy("Domestic cards only"),
     "free": gettext_lazy("Cards free, at least"),
