@@ -35,6 +35,8 @@ def show(chromium):
     """Opens a page with the given body; `posts` collects what its forms send, which is never answered."""
     context = chromium.new_context(permissions=["clipboard-read", "clipboard-write"])
     page = context.new_page()
+    # A service worker's script is fetched past the routes below, and nothing listens there.
+    page.add_init_script("delete Navigator.prototype.serviceWorker")
     page.complaints, page.posts = [], []
     page.on("console", lambda message: page.complaints.append(message.text))
     page.on("pageerror", lambda error: page.complaints.append(str(error)))

@@ -23,7 +23,7 @@ def test_a_first_visitor_reads_chinese_whatever_the_browser_asks_for(client):
 def test_the_switch_changes_the_language_and_stays_on_the_page(client):
     page = f"{LOGIN}?next=/gpus/%3Ffamily%3DH100"
     answer = client.post(reverse("set_language"), {"language": "en", "next": page})
-    assert (answer.status_code, answer.headers["Location"]) == (302, page)
+    assert (answer.status_code, answer.headers["Location"]) == (302, f"/en{page}")
     english = client.get(page)
     assert language(english) == "en"
     assert '<html lang="en">' in english.text

@@ -45,4 +45,4 @@ def test_a_template_has_nothing_inline(path):
     text = path.read_text(encoding="utf-8")
     assert re.findall(r"<style|\sstyle=|\son[a-z]+=|javascript:", text) == []
     assert [tag for tag in re.findall(r"<script[^>]*>", text) if "src=" not in tag and "json" not in tag] == []
-    assert re.findall(r'(?:src|href)="(?:https?:)?//(?!beian\.miit\.gov\.cn/)', text) == []
+    assert re.findall(r'(?:src|href)="(?:https?:)?//(?!beian\.(?:miit|mps)\.gov\.cn/)', text) == []
