@@ -218,10 +218,16 @@ _VALUES = [
     ("memory", "b.memory_gb::text"),
     ("speed", "b.fabric_gbps::text"),
     *(("precision", f"b.published[{place}]") for place, _name in enumerate(PRECISIONS, start=1)),
-    *(("priced", f"CASE WHEN b.{term} IS NOT NULL THEN '{term}' END") for term in ("hour", "month", "year")),
-    ("free", "CASE WHEN b.free_units > 0 THEN 'available' END"),
+    *(("priced", f"CASE WHEN b.has_{term} THEN '{term}' END") for term in ("hour", "month", "year")),
+    ("free", "CASE WHEN b.available THEN 'available' END"),
     ("domestic", "CASE WHEN b.domestic THEN 'domestic' END"),
 ]
+# Offers alike in all of this count as one with their number: a thousand offers are of a few dozen kinds.
+_ALIKE = (
+    "b.family, b.vendor, b.kind, b.isolation, b.cooling, b.link_class, b.region_code, b.fabric_key, b.cards_per_unit,"
+    " b.memory_gb, b.fabric_gbps, b.published, b.domestic, b.fails, b.hour IS NOT NULL, b.month IS NOT NULL,"
+    " b.year IS NOT NULL, b.free_units > 0"
+)
 _VALUE_NAMES = [name for name, _value in _VALUES]
 # As arrays: a row constructor per value would be set up anew for every offer.
 _VALUE_ARRAY = f"ARRAY[{', '.join(value for _name, value in _VALUES)}]::text[]"
@@ -232,6 +238,7 @@ _KEY = """CASE %(sort)s::text
   WHEN 'tflops' THEN b.price / nullif(b.bf16_tflops, 0) WHEN 'memory-value' THEN -b.memory_gb / nullif(b.price, 0)
   WHEN '-free' THEN -b.free_cards WHEN '-memory' THEN -b.memory_gb WHEN '-bf16' THEN -b.bf16_tflops END"""
 
+_ORDER = "sort_key NULLS LAST, quote_only, free_cards = 0, bf16_tflops DESC NULLS LAST, model, cards_per_unit, b.slug"
 _STORED = ", ".join(f"page.{name}" for name in STORED)
 _BROWSE = f"""
 WITH m AS MATERIALIZED (
@@ -258,8 +265,11 @@ WITH m AS MATERIALIZED (
     'fails', (SELECT json_object_agg(fails, n) FROM (
         SELECT fails, count(*) AS n FROM b WHERE fails & (fails - 1) = 0 GROUP BY fails) single),
     'counts', (SELECT json_agg(json_build_array(place, value, n)) FROM (
-        SELECT v.place, v.value, count(*) FILTER (WHERE b.fails & v.others = 0) AS n
-          FROM b, unnest({_VALUE_ARRAY}, {_OTHERS_ARRAY}) WITH ORDINALITY v(value, others, place)
+        SELECT v.place, v.value, coalesce(sum(b.n) FILTER (WHERE b.fails & v.others = 0), 0)::int AS n
+          FROM (SELECT {_ALIKE}, count(*) FROM b GROUP BY {_ALIKE})
+               b (family, vendor, kind, isolation, cooling, link_class, region_code, fabric_key, cards_per_unit,
+                  memory_gb, fabric_gbps, published, domestic, fails, has_hour, has_month, has_year, available, n),
+               unnest({_VALUE_ARRAY}, {_OTHERS_ARRAY}) WITH ORDINALITY v(value, others, place)
          WHERE v.value IS NOT NULL GROUP BY v.place, v.value) counted),
     'regions', (SELECT json_agg(json_build_array(code, name_zh, name_en) ORDER BY is_default DESC, code) FROM r),
     'lowest', whole.lowest, 'highest', whole.highest
@@ -268,12 +278,10 @@ WITH m AS MATERIALIZED (
                min(hour) FILTER (WHERE fails & {~_BITS["price"]} = 0)::text AS lowest,
                max(hour) FILTER (WHERE fails & {~_BITS["price"]} = 0)::text AS highest FROM b) whole
 ), page AS (
-  SELECT b.*, row_number() OVER (
-           ORDER BY {_KEY} NULLS LAST, b.quote_only, b.free_cards = 0, b.bf16_tflops DESC NULLS LAST, b.model,
-                    b.cards_per_unit, b.slug) AS place
-    FROM b WHERE b.fails = 0 ORDER BY place LIMIT %(limit)s OFFSET %(offset)s
+  SELECT b.*, row_number() OVER (ORDER BY {_ORDER}) AS place FROM (
+    SELECT b.*, {_KEY} AS sort_key FROM b WHERE b.fails = 0 ORDER BY {_ORDER} LIMIT %(limit)s OFFSET %(offset)s) b
 )
-SELECT CASE WHEN page.place IS NULL OR page.place = %(offset)s::bigint + 1 THEN facets.facets END, facets.total,
+SELECT CASE WHEN page.place IS NULL OR page.place = 1 THEN facets.facets END, facets.total,
        {_STORED}, coalesce(other.nearest, '')
   FROM facets LEFT JOIN page ON true
   LEFT JOIN LATERAL (
