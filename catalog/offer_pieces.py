@@ -149,17 +149,19 @@ def _per_hour(rate: Decimal, term: str) -> Decimal:
 
 
 # --- figures and where they come from --------------------------------------------------------------------------------
-def numbered_sources(offer: Offer, known: Mapping[str, SourceFact], *, priced: bool) -> dict[str, NumberedSource]:
+def numbered_sources(
+    offer: Offer, gpu_model: GpuModel, known: Mapping[str, SourceFact], *, priced: bool
+) -> dict[str, NumberedSource]:
     """The sources that the page's figures name, numbered in the order in which the page meets them."""
     order: dict[str, None] = {}
     for name in _NAMES:
-        order.update(dict.fromkeys(offer.gpu_model.sources.get(name, ())))
+        order.update(dict.fromkeys(gpu_model.sources.get(name, ())))
     texts = {
         key: (known[key].url, in_language(known[key].what), in_language(known[key].grade))
         for key in order
         if key in known
     }
-    if any(_value(offer.gpu_model, name) is not None and not _named(offer.gpu_model, name, known) for name in _NAMES):
+    if any(_value(gpu_model, name) is not None and not _named(gpu_model, name, known) for name in _NAMES):
         texts[OWN_WORDS] = ("", _("Our own classification"), _("provider"))
     demo = offer.pool is not None and offer.pool.is_demo
     texts[OWN_MACHINE] = ("", _("Our configuration of this offer"), _("demonstration") if demo else _("provider"))
@@ -264,7 +266,7 @@ def structured_data(
         "name": f"{offer.title} · {offer.region.name}",
         "sku": offer.slug,
         "category": str(offer.get_kind_display()),
-        "brand": {"@type": "Brand", "name": offer.gpu_model.vendor},
+        "brand": {"@type": "Brand", "name": own.vendor},
         "url": address,
     }
     if prices:

@@ -76,7 +76,7 @@ def _offered(request: HttpRequest, facts: OfferFacts, own: OfferRow, currency: s
 
 def _figures(offer: Offer, facts: OfferFacts, *, priced: bool) -> dict[str, Any]:
     """What the card, the machine and the network are, with their sources."""
-    sources = offer_pieces.numbered_sources(offer, facts.sources, priced=priced)
+    sources = offer_pieces.numbered_sources(offer, offer.gpu_model, facts.sources, priced=priced)
     return {
         "figures": offer_pieces.figures(offer.gpu_model, sources),
         "machine": offer_pieces.machine(offer, sources),
