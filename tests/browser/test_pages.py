@@ -40,6 +40,13 @@ PAGES = {
     "catalogue": Shown("/gpus/", main_action="tbody a"),
     "catalogue-filtered": Shown("/gpus/?q=4090&term=month"),
     "catalogue-empty": Shown("/gpus/?q=nothing-like-this"),
+    "catalogue-table": Shown("/gpus/?view=table&term=month", main_action="tbody a"),
+    "catalogue-sold-out": Shown("/gpus/?region=cn-shanghai&sort=tflops&price_max=abc"),
+    "compare": Shown(
+        "/gpus/compare/?offer=h100-sxm5-80gb-8x-fuzhou&offer=ascend-910b3-64gb-8x-fuzhou&offer=gone",
+        main_action="main a.button--primary",
+    ),
+    "compare-nothing": Shown("/gpus/compare/"),
     "offer": Shown(f"/gpus/{world.OFFER}/", main_action="main a.button--primary"),
     "offer-ascend": Shown("/gpus/ascend-910b3-64gb-8x-fuzhou/"),
     "offer-sold-out": Shown("/gpus/h100-sxm5-80gb-8x-beijing/", main_action="#waitlist a"),

@@ -12,3 +12,9 @@ document.addEventListener("htmx:afterSwap", () => {
   for (const facet of facets(catalogue)) facet.open = left.get(facet.dataset.facet) ?? facet.open
   left = null
 })
+
+// What is not set does not stand in the address.
+document.addEventListener("htmx:configRequest", ({ target, detail }) => {
+  if (target.id !== "filters") return
+  for (const [name, value] of [...detail.formData]) if (value === "") detail.formData.delete(name)
+})
