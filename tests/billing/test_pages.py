@@ -194,7 +194,7 @@ class TestPaying:
 
         answer = english.post(f"/console/orders/{made.key}/pay/")
 
-        assert answer["Location"] == f"/console/orders/{made.key}/"
+        assert answer["Location"] == f"/en/console/orders/{made.key}/"
         assert "cannot be reached right now" in english.get(answer["Location"]).content.decode()
         settings.STRIPE_API_BASE = sandbox.url
         assert english.post(f"/console/orders/{made.key}/pay/")["Location"].startswith(sandbox.url)
@@ -204,7 +204,7 @@ class TestPaying:
 
         answer = english.post(f"/console/orders/{made.key}/pay/")
 
-        assert answer["Location"] == f"/console/orders/{made.key}/"
+        assert answer["Location"] == f"/en/console/orders/{made.key}/"
         assert Invoice.objects.count() == 0
 
     def test_the_page_may_send_its_form_to_stripe(self, english, mine):
