@@ -163,7 +163,8 @@ def _among(name: str, value: str, kind: str = "text") -> str:
 def _hits(text: str) -> str:
     """A bit for every search word found in the text."""
     words = "unnest(%(words)s::text[]) WITH ORDINALITY word(pattern, place)"
-    return f"(SELECT coalesce(bit_or(1 << (place::int - 1)), 0) FROM {words} WHERE {text} ~ pattern)"  # noqa: S608
+    found = f"SELECT coalesce(bit_or(1 << (place::int - 1)), 0) FROM {words} WHERE {text} ~ pattern"  # noqa: S608
+    return f"CASE WHEN %(all_words)s::int = 0 THEN 0 ELSE ({found}) END"
 
 
 _TEXT = " AND ".join(

@@ -96,8 +96,8 @@ def add_key(page: Page, key: asyncssh.SSHKey) -> None:
 def find_4090(page: Page) -> None:
     """By the filters alone: the family, two cards to a machine, free now."""
     page.locator(".site-nav a[href='/gpus/']").click()
-    page.locator("select[name=family]").select_option("RTX 4090")
-    page.locator("select[name=size]").select_option("2")
+    page.locator("input[name=family][value='RTX 4090']").check()
+    page.locator("input[name=size][value='2']").check()
     page.locator("input[name=available]").check()
     page.locator(".filters").get_by_role("button", name="查询").click()
     page.wait_for_url("**family=RTX**")
