@@ -1,6 +1,7 @@
 """Charts in a real browser under the site's own policy: drawn from their table, which stands behind them."""
 
 import mimetypes
+import re
 import shutil
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tests.support.waiting import wait_for
 
 STATIC = Path(settings.BASE_DIR, "static")
 SITE = "http://charts.test"  # no secure context, so that no service worker is looked for
-BODY = """{% chart "Price of an hour" kind="line" x="date" stepped=True unit="¥" %}
+BODY = """{% chart "Price of an hour" kind="line" x="date" stepped=True until_now=True unit="¥" %}
 <thead><tr><th scope="col">From</th><th scope="col">Hourly</th><th scope="col">Monthly</th></tr></thead><tbody>
 <tr data-x="2026-08-01T00:00:00Z"><th scope="row">1 Aug</th><td data-value="24">¥24.00</td><td>—</td></tr>
 <tr data-x="2026-09-01T00:00:00Z"><th scope="row">1 Sep</th><td data-value="22">¥22.00</td><td>1,200.50</td></tr>
@@ -81,17 +82,20 @@ def drawn(page) -> None:
 def test_a_chart_is_drawn_from_its_table_and_breaks_no_rule_of_the_policy(show):
     page = show(BODY)
     drawn(page)
-    data, steps = page.evaluate(
+    data, steps, dates, now = page.evaluate(
         "() => { const c = Chart.getChart(document.querySelector('canvas'));"
-        " return [c.data.datasets.map(d => [d.label, d.data.map(p => [p.x, p.y]), d.said]),"
-        " c.data.datasets.map(d => d.stepped)] }"
+        " return [c.data.datasets.map(d => [d.label, d.data.slice(0, 2).map(p => [p.x, p.y]), d.said]),"
+        " c.data.datasets.map(d => d.stepped), c.scales.x.ticks.map(t => t.label), c.data.datasets[0].data[2]] }"
     )
     first, second = 1785542400000, 1788220800000
     assert data == [
-        ["Hourly", [[first, 24], [second, 22]], ["¥24.00", "¥22.00"]],
-        ["Monthly", [[first, None], [second, 1200.5]], ["—", "1,200.50"]],
+        ["Hourly", [[first, 24], [second, 22]], ["¥24.00", "¥22.00", "¥22.00"]],
+        ["Monthly", [[first, None], [second, 1200.5]], ["—", "1,200.50", "1,200.50"]],
     ]
     assert steps == ["before", "before"]
+    # What the last row says holds to this day, as the page's zone has it.
+    assert (dates[0], now["y"]) == ("1 Aug", 22)
+    assert re.fullmatch(r"\d{4}-\d{2}-\d{2}", dates[-1])
     assert page.complaints == []
     assert not page.get_by_role("table").is_visible()
     page.get_by_text("Show the figures").click()

@@ -161,21 +161,21 @@ def datatable(content: SafeString, label: str = "", id: str = "", dense: bool = 
 def chart(
     content: SafeString, title: str = "", *, kind: str = "line", x: str = "category", unit: str = "", x_unit: str = "",
     stepped: bool = False, stacked: bool = False, until_now: bool = False, open: bool = False, level: int = 3,
-    y_max: int | None = None,
+    y_max: int | None = None, zone: str = "",
 ) -> str:  # fmt: skip
     """The thead and tbody of a table, drawn as a chart above it: the first column is the axis, the others are series.
 
     kind: line or bar. x: category, number or date (then each row's `data-x` is its number or instant). A cell's number
     is its `data-value`, else its text; an empty one is a gap. `unit` stands beside the numbers of the axis (¥ before,
-    others behind), which reaches up to `y_max` at least. With `until_now` the last row of dates holds to this day. The
-    table is in a disclosure, open where scripts do not run, or always with `open`.
+    others behind), which reaches up to `y_max` at least. With `until_now` the last row of dates holds to this day (of
+    `zone`, else the site's). The table is in a disclosure, open where scripts do not run, or always with `open`.
     """
     return render_to_string(
         "components/chart.html",
         {
             "title": title, "rows": content, "kind": kind, "x": x, "unit": unit, "x_unit": x_unit, "stepped": stepped,
             "stacked": stacked, "until_now": until_now, "open": open, "level": int(level),
-            "y_max": y_max,
+            "y_max": y_max, "zone": zone or settings.TIME_ZONE,
         },
     )  # fmt: skip
 

@@ -78,6 +78,10 @@ function settings(table) {
   const font = { family: look.fontFamily, size: parseFloat(look.fontSize) * 0.87 }
   const muted = token("--muted")
   const grid = { color: token("--line"), tickColor: token("--line") }
+  // A date is written as its row writes it, this day as the page's zone has it.
+  const today = () => new Intl.DateTimeFormat("sv-SE", { timeZone: table.dataset.zone }).format(Date.now())
+  const dates = new Map(rows.map((row) => [place(row, x), text(row.cells[0])]))
+  const said = (at) => dates.get(at) ?? today()
   const numbers = new Intl.NumberFormat(document.documentElement.lang, { maximumFractionDigits: 4 })
   const priced = /^\D?\D?[¥$]$/.test(unit)
   const figure = (number) => priced ? unit + numbers.format(number) : join(numbers.format(number), unit)
@@ -98,7 +102,7 @@ function settings(table) {
           stacked: stacked !== undefined,
           grid: { ...grid, display: false },
           border: { color: token("--line-strong") },
-          ticks: { color: muted, font, maxRotation: 0, autoSkip: x !== "date", autoSkipPadding: 16, ...tick(x, xUnit, numbers) },
+          ticks: { color: muted, font, maxRotation: 0, autoSkip: x !== "date", autoSkipPadding: 16, ...tick(x, xUnit, numbers, said) },
           ...(x === "category" ? {} : { bounds: "data" }),
           ...(x === "date" ? { afterBuildTicks: (axis) => { axis.ticks = known(rows.map(instant), axis) } } : {}),
         },
@@ -160,11 +164,8 @@ function text(cell) {
   return cell?.textContent.replace(/\s+/g, " ").trim() ?? ""
 }
 
-function tick(x, unit, numbers) {
-  if (x === "date") {
-    const days = new Intl.DateTimeFormat(document.documentElement.lang, { year: "numeric", month: "short", day: "numeric" })
-    return { callback: (at) => days.format(at) }
-  }
+function tick(x, unit, numbers, said) {
+  if (x === "date") return { callback: said }
   return x === "number" ? { callback: (number) => join(numbers.format(number), unit) } : {}
 }
 
