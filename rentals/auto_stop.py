@@ -1,7 +1,8 @@
 """Which auto-stop rules are due. Only reads; `rentals.actions.auto_stop` acts on it, under locks, after another look.
 
-An idle window counts only when it was watched: readings of every card, none busy, and no gap longer than WATCHED. It
-begins no earlier than the machine's last start and the rule itself.
+An idle window counts only when it was watched: readings of every card, none busy, and no gap longer than WATCHED. A
+reading holds until the next, so the last one before the window counts too: the time runs from the first idle reading,
+and from no earlier than the machine's last start and the rule itself.
 """
 
 from __future__ import annotations
@@ -35,13 +36,18 @@ JOIN LATERAL (
     FROM rentals_rentalevent event
     WHERE event.rental_id = rental.id AND event.kind = 'status' AND event.what = 'running'
 ) life ON life.started <= span.begins
+CROSS JOIN LATERAL (
+    SELECT coalesce(max(at), span.begins) AS since
+    FROM rentals_utilisationsample
+    WHERE rental_id = rental.id AND at BETWEEN life.started AND span.begins
+) held
 JOIN LATERAL (
     SELECT max(reading.busiest) AS busiest, min(reading.cards_read) AS cards, max(reading.gap) AS gap,
            max(reading.at) AS latest
     FROM (
-        SELECT busiest, cards_read, at, at - lag(at, 1, span.begins) OVER (ORDER BY at) AS gap
+        SELECT busiest, cards_read, at, at - lag(at, 1, held.since) OVER (ORDER BY at) AS gap
         FROM rentals_utilisationsample
-        WHERE rental_id = rental.id AND at >= span.begins AND at <= %(at)s
+        WHERE rental_id = rental.id AND at BETWEEN held.since AND %(at)s
     ) reading
 ) seen ON seen.busiest < rule.threshold_percent AND seen.cards >= subscription.cards
      AND seen.gap <= %(watched)s AND %(at)s - seen.latest <= %(watched)s
