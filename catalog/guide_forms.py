@@ -157,15 +157,15 @@ class RentOrBuyForm(forms.Form):
     month = Amount(label=_("Rent per card-month"), min_value=0, max_value=10_000_000, decimal_places=6)
     year = Amount(label=_("Rent per card-year"), min_value=0, max_value=100_000_000, decimal_places=6)
     server = Amount(label=_("Server price"), min_value=0, max_value=1_000_000_000, decimal_places=2)
-    network_share = Share(label=_("Network and switches (% of the server)"), max_value=500)
+    network_share = Share(label=_("Network and switches (share of the server in %)"), max_value=500)
     years = Whole(label=_("Years of use"), max_value=10)
     residual = Share(label=_("Value left at the end (%)"))
     capital = Share(label=_("Cost of capital (% per year)"))
     kw = Amount(label=_("Power of the server (kW)"), min_value=0, max_value=1000)
     load = Share(label=_("Average load (%)"))
-    pue = Amount(label="PUE", min_value=1, max_value=5)
+    pue = Amount(label=_("PUE"), min_value=1, max_value=5)
     kwh = Amount(label=_("Electricity per kWh"), min_value=0, max_value=100, decimal_places=4)
-    maintenance = Share(label=_("Maintenance (% of the purchase per year)"))
+    maintenance = Share(label=_("Maintenance (yearly share of the purchase in %)"))
     staff = Amount(
         label=_("Operations staff per server and month"), min_value=0, max_value=10_000_000, decimal_places=2
     )

@@ -43,7 +43,7 @@ RULES: dict[str, Text] = {
         " and vocabulary V are those of the smallest published model that is as large; s is the sequence, b the batch"
         " per card."
     ),
-    "F3": _("Cards: the smallest of 1, 2, 4, 8, 16, 24 … on which each card fills at most 90 % of its memory."),
+    "F3": _("Cards: the smallest of 1, 2, 4, 8, 16, 24 … on which each card fills at most nine tenths of its memory."),
     "F4": _(
         "Serving: weights = parameters × bytes; KV cache = 2 bytes × 2 × L × h × KV heads ÷ heads × context × requests"
         " at once; 2 GB per card for the runtime."
