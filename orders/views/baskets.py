@@ -9,7 +9,6 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.generic import View
@@ -29,7 +28,7 @@ from orders.forms import BasketOrderForm, fresh_request_key
 from orders.models import Order, Term
 from orders.views.calculator import basket_context
 from orders.views.follow import follow_up
-from orders.views.keys import chosen_keys, refuse_key
+from orders.views.keys import order_with_keys, refuse_key
 
 
 class OrderBasketView(OrganizationRequired, View):
@@ -47,7 +46,9 @@ class OrderBasketView(OrganizationRequired, View):
         if self.switched or not self.lines or not form.is_valid():
             return self._page(form, status=409 if self.switched else 422)
         try:
-            order = self._placed(form)
+            order = order_with_keys(
+                form, self.request, self.organization, self.at, lambda keys: self._ordered(form, keys)
+            )
         except actions.OrderRefused as refusal:
             return self._refused(form, refusal)
         except KeyRefused as refusal:
@@ -57,18 +58,6 @@ class OrderBasketView(OrganizationRequired, View):
         return redirect("orders:detail", order.key)
 
     # --- placing -----------------------------------------------------------------------------------------------------
-    def _placed(self, form: BasketOrderForm) -> Order:
-        """A pasted key is added with the order or not at all, so that a refusal can be answered by the same form."""
-        try:
-            with transaction.atomic():
-                return self._ordered(form, chosen_keys(form, self.request, self.organization, self.at))
-        except KeyRefused:
-            # The second of a double click finds the first one's key, and its order.
-            order = queries.ordered_before(self.organization, form.cleaned_data["request_key"])
-            if order is None:
-                raise
-            return order
-
     def _ordered(self, form: BasketOrderForm, keys: Sequence[SshKey]) -> Order:
         data = form.cleaned_data
         wanted = [

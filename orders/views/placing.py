@@ -9,7 +9,6 @@ from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import PermissionDenied
-from django.db import transaction
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.generic import View
@@ -27,7 +26,7 @@ from orders import actions, pricing, queries, tasks
 from orders.forms import OrderForm, fresh_request_key, mark_of, rate_text
 from orders.models import Order, Term
 from orders.views.follow import follow_up
-from orders.views.keys import chosen_keys, refuse_key
+from orders.views.keys import order_with_keys, refuse_key
 
 
 class NewOrderView(OrganizationRequired, View):
@@ -61,23 +60,13 @@ class NewOrderView(OrganizationRequired, View):
     # --- placing -----------------------------------------------------------------------------------------------------
     def _place(self, form: OrderForm) -> Order:
         if form.cleaned_data["new_key"]:
-            order = self._placed_with_new_key(form)
+            order = order_with_keys(
+                form, self.request, self.organization, self.at, lambda keys: self._ordered(form, keys)
+            )
         else:
             order = self._ordered(form, form.cleaned_data["ssh_keys"])
         follow_up(order)
         return order
-
-    def _placed_with_new_key(self, form: OrderForm) -> Order:
-        """A pasted key is added with the order or not at all, so that a refusal can be answered by the same form."""
-        try:
-            with transaction.atomic():
-                return self._ordered(form, chosen_keys(form, self.request, self.organization, self.at))
-        except KeyRefused:
-            # The second of a double click finds the first one's key, and its order.
-            order = queries.ordered_before(self.organization, form.cleaned_data["request_key"])
-            if order is None:
-                raise
-            return order
 
     def _ordered(self, form: OrderForm, keys: Sequence[SshKey]) -> Order:
         data = form.cleaned_data
