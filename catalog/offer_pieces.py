@@ -18,6 +18,7 @@ from catalog.presentation import TERM_HOURS, TERM_LABELS, TERM_METERS, fabric_do
 from catalog.queries import OfferRow
 from catalog.texts import in_language
 from marketplace.lib.money import format_rate
+from marketplace.lib.spoken import in_chinese
 
 ISOLATION_MEANS = {
     Offer.Isolation.CONTAINER: gettext_lazy(
@@ -236,7 +237,7 @@ def promises(offer: Offer, sources: Mapping[str, NumberedSource]) -> list[Figure
 
 
 def in_words(language: str, zh: str, en: str) -> str:
-    return zh if language.startswith("zh") else en
+    return zh if in_chinese(language) else en
 
 
 def questions(facts: Sequence[QuestionFact], language: str) -> list[tuple[str, str, list[str]]]:

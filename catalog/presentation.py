@@ -21,6 +21,7 @@ from catalog.models import Offer, Price
 from catalog.queries import OfferRow, Stock
 from catalog.texts import in_language
 from marketplace.lib.money import SYMBOLS, format_rate
+from marketplace.lib.spoken import in_chinese
 
 # Prices of a month and an hour are compared by this many hours (8760 / 12); a month's term is a calendar month.
 HOURS_IN_MONTH = 730
@@ -57,7 +58,7 @@ def offer_row(
     """
     doubts = json.loads(row.doubts)
     whole = doubts.get("*", "")
-    chinese = language.startswith("zh")
+    chinese = in_chinese(language)
 
     def doubt(field: str, value: Any) -> str:
         return in_language(doubts.get(field) or whole) if value is not None else ""

@@ -8,14 +8,14 @@ import json
 from functools import cache
 from pathlib import Path
 
-from django.utils.translation import get_language
+from marketplace.lib.spoken import in_chinese
 
 _TEXTS = Path(__file__).parent / "data" / "texts.json"
 
 
 def in_language(text: str) -> str:
     """The sentence in the active language, or as it stands in the data."""
-    language = "zh" if (get_language() or "").startswith("zh") else "en"
+    language = "zh" if in_chinese() else "en"
     return _texts()[language].get(text, text)
 
 

@@ -6,22 +6,18 @@ import pghistory
 import pgtrigger
 from django.db import models
 from django.db.models import F, Q
-from django.utils.translation import get_language, pgettext_lazy
 from django.utils.translation import gettext_lazy as _
+from django.utils.translation import pgettext_lazy
 
 from accounts.models import User
 from catalog.changes import leave_a_change
 from catalog.models import Region
-
-
-def in_language(zh: str, en: str) -> str:
-    """Whichever the reader's language is."""
-    return zh if (get_language() or "").startswith("zh") else en
+from marketplace.lib.spoken import either
 
 
 def _spoken(field: str) -> property:
     """A text that is kept in both languages, in the reader's."""
-    return property(lambda row: in_language(getattr(row, f"{field}_zh"), getattr(row, f"{field}_en")))
+    return property(lambda row: either(getattr(row, f"{field}_zh"), getattr(row, f"{field}_en")))
 
 
 def _filled(*fields: str) -> Q:

@@ -11,7 +11,8 @@ from django.db.models import Count, F, OuterRef, Q, QuerySet
 from django.db.models.functions import JSONObject
 
 from catalog.models import Offer, Region
-from trust.models import Block, Incident, IncidentUpdate, Maintenance, Page, in_language
+from marketplace.lib.spoken import either
+from trust.models import Block, Incident, IncidentUpdate, Maintenance, Page
 
 # Entries of the feed.
 FEED_ENTRIES = 30
@@ -174,9 +175,7 @@ def _incidents() -> QuerySet[Incident]:
 
 
 def _section(block: dict[str, Any]) -> Section:
-    return Section(
-        block["pk"], *(in_language(block[f"{name}_zh"], block[f"{name}_en"]) for name in Section._fields[1:])
-    )
+    return Section(block["pk"], *(either(block[f"{name}_zh"], block[f"{name}_en"]) for name in Section._fields[1:]))
 
 
 def _trouble(row: Incident) -> Trouble:
@@ -188,8 +187,5 @@ def _trouble(row: Incident) -> Trouble:
         row.started_at,
         row.ended_at,
         frozenset(row.region_ids),
-        tuple(
-            Told(one["status"], in_language(one["zh"], one["en"]), datetime.fromisoformat(one["at"]))
-            for one in row.told
-        ),
+        tuple(Told(one["status"], either(one["zh"], one["en"]), datetime.fromisoformat(one["at"])) for one in row.told),
     )

@@ -15,6 +15,7 @@ from catalog.guide.facts import DOMESTIC_FIRST_FAMILY, HOURS_PER_MONTH
 from catalog.guide.formulas import TERMS, TermCost
 from catalog.guide.kinds import Advice, Card, LeftOut, Need, OnQuote, Plan, Step, Unit, Warn, in_order
 from catalog.guide.work import DoesNotFit, Work, up_to_tenth
+from marketplace.lib.digits import grouped
 
 SHOWN = 3
 # A run that takes longer deserves a thought about its deadline.
@@ -244,7 +245,7 @@ def cost_steps(costs: Sequence[TermCost], cards: int) -> list[Step]:
         Step(
             titles[cost.term],
             formula[cost.term],
-            f"{cards} × {cost.periods.normalize():,f} × {_rate(cost.rate)}",
+            f"{cards} × {cost.periods.normalize():,f} × {grouped(cost.rate)}",
             cost.total,
             "",
             "F6",
@@ -252,8 +253,3 @@ def cost_steps(costs: Sequence[TermCost], cards: int) -> list[Step]:
         )
         for cost in sorted(costs, key=lambda cost: TERMS.index(cost.term))
     ]
-
-
-def _rate(rate: Decimal) -> str:
-    text = f"{rate:,f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text

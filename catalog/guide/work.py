@@ -23,6 +23,7 @@ from catalog.guide.facts import (
 from catalog.guide.kinds import FULL_TRAINING, TRAINING, Card, Need, Step, Warn
 from catalog.guide.texts import FIELDS, PRECISIONS
 from catalog.texts import in_language
+from marketplace.lib.digits import grouped as _n
 
 _NODE = 8
 _WHOLE_NODE_FROM, _WHOLE_NODE_BELOW = 2, 8
@@ -419,12 +420,6 @@ class Work:
 
 
 # --- numbers as they are put in --------------------------------------------------------------------------------------
-def _n(value: Decimal | int) -> str:
-    """Thousands apart, no trailing zeros."""
-    text = f"{Decimal(value):,f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
 def _round(value: Decimal, places: int = 2) -> Decimal:
     return value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
 

@@ -2,10 +2,10 @@
 
 from django.db import models
 from django.db.models import Q
-from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
 from catalog.changes import leave_a_change
+from marketplace.lib.spoken import either
 
 
 class Region(models.Model):
@@ -59,4 +59,4 @@ class Region(models.Model):
         return self._spoken("crossing")
 
     def _spoken(self, field: str) -> str:
-        return str(getattr(self, f"{field}_{'zh' if (get_language() or '').startswith('zh') else 'en'}"))
+        return str(getattr(self, f"{field}_{either('zh', 'en')}"))

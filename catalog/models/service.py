@@ -2,13 +2,13 @@
 
 from django.db import models
 from django.db.models import Q
-from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
 from catalog.changes import leave_a_change
 from catalog.models.cards import GpuModel
 from catalog.models.offers import Offer
 from catalog.models.stock import Pool
+from marketplace.lib.spoken import either
 
 
 class DeliveryRecord(models.Model):
@@ -96,4 +96,4 @@ class Question(models.Model):
         ]
 
     def __str__(self) -> str:
-        return self.question_zh if (get_language() or "").startswith("zh") else self.question_en
+        return either(self.question_zh, self.question_en)

@@ -20,7 +20,9 @@ from catalog.forms import CHECKS, EXACT, FIXED, OPEN, WHOLE, ListQuery, pairs
 from catalog.models import Offer
 from catalog.presentation import TERM_LABELS
 from catalog.queries import Facets
+from marketplace.lib.digits import trimmed
 from marketplace.lib.money import SYMBOLS
+from marketplace.lib.spoken import in_chinese
 
 TITLES: dict[str, str | Promise] = {
     "q": gettext_lazy("Search"),
@@ -123,7 +125,7 @@ def panel(query: ListQuery, facets: Facets, *, language: str, currency: str) -> 
 
 def chips(query: ListQuery, facets: Facets, *, language: str, currency: str) -> list[Chip]:
     """What is set, each with the address that takes it away."""
-    parts, chinese = pairs(query), language.startswith("zh")
+    parts, chinese = pairs(query), in_chinese(language)
     return [
         Chip(_chip(name, value, facets, chinese, currency), address(p for p in parts if p != (name, value)))
         for name, value in parts
@@ -133,7 +135,7 @@ def chips(query: ListQuery, facets: Facets, *, language: str, currency: str) -> 
 
 def suggestions(query: ListQuery, facets: Facets, *, language: str, currency: str) -> list[Suggestion]:
     """The nearest filters to drop, those that bring most first."""
-    parts, chinese = pairs(query), language.startswith("zh")
+    parts, chinese = pairs(query), in_chinese(language)
     found = []
     for facet, count in sorted(facets.without.items(), key=lambda pair: (-pair[1], pair[0])):
         dropped = _PARAMETERS.get(facet, (facet,))
@@ -144,7 +146,7 @@ def suggestions(query: ListQuery, facets: Facets, *, language: str, currency: st
 
 def _chip(name: str, value: str, facets: Facets, chinese: bool, currency: str) -> str:
     if name in _SENTENCES:
-        shown = f"{SYMBOLS[currency]}{value}" if name.startswith("price") else _plain(value)
+        shown = f"{SYMBOLS[currency]}{value}" if name.startswith("price") else trimmed(value)
         return str(_SENTENCES[name]) % {"value": value if name == "q" else shown}
     return f"{TITLES[name]}: {value_label(name, value, facets, chinese)}"
 
@@ -174,7 +176,7 @@ class _Drawer:
         self.query = query
         self.wanted = query.wanted
         self.facets = facets
-        self.chinese = language.startswith("zh")
+        self.chinese = in_chinese(language)
         self.said = _said(language)
         self.currency = currency
 
@@ -242,13 +244,13 @@ class _Drawer:
         return (
             f'<label class="facet__number"><span>{label}</span>'
             f'<input class="input" id="f-{name}" name="{name}" inputmode="decimal" autocomplete="off" '
-            f'value="{"" if value is None else _plain(str(value))}" '
+            f'value="{"" if value is None else trimmed(str(value))}" '
             f'placeholder="{escape(placeholder)}"{invalid}></label>'
         )
 
     def _select(self, name: str, label: str, options: Iterable[tuple[str, str]]) -> str:
         value = getattr(self.wanted, name)
-        chosen = "" if value is None else _plain(str(value))
+        chosen = "" if value is None else trimmed(str(value))
         drawn = "".join(
             [
                 f'<option value="{escape(v)}"{" selected" if v == chosen else ""}>{escape(text)}</option>'
@@ -274,7 +276,7 @@ class _Drawer:
         return f'<div class="facet__pair">{pair}</div>'
 
     def _price(self) -> str:
-        low, high = (_plain(str(v)) if v is not None else "" for v in (self.facets.lowest, self.facets.highest))
+        low, high = (trimmed(str(v)) if v is not None else "" for v in (self.facets.lowest, self.facets.highest))
         symbol = SYMBOLS[self.currency]
         pair = self._number("price_min", f"{self.said['from']} ({symbol})", low) + self._number(
             "price_max", f"{self.said['up to']} ({symbol})", high
@@ -285,7 +287,7 @@ class _Drawer:
         counts = {Decimal(speed): count for speed, count in self.facets.counts.get("speed", {}).items()}
         speeds = sorted({*counts, *([self.wanted.speed] if self.wanted.speed is not None else [])})
         options = [
-            (_plain(str(s)), f"{_plain(str(s))} Gb/s ({sum(n for v, n in counts.items() if v >= s)})") for s in speeds
+            (trimmed(str(s)), f"{trimmed(str(s))} Gb/s ({sum(n for v, n in counts.items() if v >= s)})") for s in speeds
         ]
         return self._select("speed", self.said["speed"], options) if options else ""
 
@@ -295,11 +297,6 @@ class _Drawer:
     def _problem(self, name: str) -> str:
         text = self.query.problems.get(name)
         return f'<p class="facet__problem" id="f-{name}-error">{escape(text)}</p>' if text else ""
-
-
-def _plain(text: str) -> str:
-    """A number without the zeros the database keeps behind it."""
-    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 def narrowed(query: ListQuery) -> int:

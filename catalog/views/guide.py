@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from django.utils.translation import get_language, gettext_lazy
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_safe
 
 from catalog import guide, visitor_pages
@@ -20,6 +20,7 @@ from catalog.guide_forms import GuideForm, Question
 from catalog.presentation import TERM_LABELS
 from catalog.queries.guide import guide_units
 from marketplace.lib import visitor
+from marketplace.lib.spoken import either
 from orders import basket
 from orders.models import Term
 
@@ -124,7 +125,7 @@ def _links(rank: int, plan: guide.Plan) -> PlanLinks:
     return PlanLinks(
         rank=rank,
         plan=plan,
-        region=plan.unit.region_zh if (get_language() or "").startswith("zh") else plan.unit.region_en,
+        region=either(plan.unit.region_zh, plan.unit.region_en),
         term=str(TERM_LABELS[term]),
         rent=f"{reverse('orders:new', args=[slug])}?{wanted}" if may_order else "",
         items=basket.query(_items(plan)),

@@ -18,6 +18,7 @@ from catalog.guide_forms import RentOrBuyForm
 from catalog.queries.guide import guide_units
 from catalog.rent_or_buy import Comparison, Ownership, Point, Purchase, Rates
 from marketplace.lib import visitor
+from marketplace.lib.digits import grouped as _n
 from marketplace.lib.money import BILLING_CURRENCIES, SYMBOLS
 
 NOTHING = Rates(None, None, None)
@@ -148,8 +149,3 @@ def _ways(compared: Comparison, points: list[Point]) -> list[dict[str, Any]]:
 
 def _percent(share: Decimal) -> str:
     return f"{_n(share * 100)}%"
-
-
-def _n(value: Decimal) -> str:
-    text = f"{value:,f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text

@@ -9,7 +9,7 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from trust.models import in_language
+from marketplace.lib.spoken import either
 
 register = template.Library()
 
@@ -36,7 +36,7 @@ def plain(text: str) -> SafeString:
 @register.filter
 def listed(names: Iterable[str]) -> SafeString:
     """Names in a row, parted as the reader's language parts them, each kept on one line."""
-    return format_html_join(in_language("、", ", "), '<span class="nowrap">{}</span>', ((name,) for name in names))
+    return format_html_join(either("、", ", "), '<span class="nowrap">{}</span>', ((name,) for name in names))
 
 
 def _part(listed: bool, lines: list[str]) -> SafeString:

@@ -23,7 +23,7 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
 
-from marketplace.lib import addresses, kept
+from marketplace.lib import addresses, digits, kept
 from marketplace.lib import money as money_lib
 from marketplace.lib.stackable import stackable
 
@@ -58,8 +58,7 @@ def number(value: Decimal | int | float | None) -> str:
     """Thousands separated, no trailing zeros; a dash for None."""
     if value is None or value == "":
         return DASH
-    text = f"{Decimal(str(value)):,f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+    return digits.grouped(Decimal(str(value)))
 
 
 @register.filter
