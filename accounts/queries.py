@@ -27,6 +27,7 @@ def notices_of(membership: Membership) -> QuerySet[Delivery]:
 
 
 def unread_notices_of(membership: Membership) -> QuerySet[Delivery]:
+    """Those the member may see in the console and has not read, in no order."""
     return _shown_to(membership).filter(read_at__isnull=True)
 
 

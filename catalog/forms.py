@@ -49,8 +49,6 @@ OPEN = ("family", "vendor", "region", "size")
 WHOLE = ("memory", "memory_max", "free")
 EXACT = ("rate", "speed", "price_min", "price_max")
 CHECKS = ("available", "domestic")
-# Every part of the address that narrows the list, in the order of the chips.
-NARROWING = ("q", *OPEN, *FIXED, *WHOLE, *EXACT, *CHECKS)
 
 _WHOLE = re.compile(r"\d{1,6}", re.ASCII)
 _EXACT = re.compile(r"\d{1,9}(\.\d{1,6})?", re.ASCII)

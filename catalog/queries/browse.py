@@ -204,7 +204,6 @@ _CONDITIONS = {
     " AND (%(free)s::int IS NULL OR s.units * o.cards_per_unit >= %(free)s::int)",
     "domestic": "(NOT %(domestic)s::boolean OR m.domestic)",
 }
-FACETS = tuple(_CONDITIONS)
 _BITS = {name: 1 << place for place, name in enumerate(_CONDITIONS)}
 _BIT_TEXTS = {name: str(bit) for name, bit in _BITS.items()}
 _FAILS = " + ".join(f"CASE WHEN {condition} THEN 0 ELSE {_BITS[name]} END" for name, condition in _CONDITIONS.items())
