@@ -35,6 +35,6 @@ def measure(machine: Machine) -> Row:
 def _check(web: Web, offers: int) -> list[str]:
     page = web.get(PAGE)
     rows = ROW.findall(page)
-    if len(rows) != PAGE_SIZE or f"{offers} 个规格" not in page:
+    if len(rows) != PAGE_SIZE or f"{offers} 款产品" not in page:
         raise Wrong(f"{len(rows)} rows on the page over {offers} offers")
     return rows

@@ -37,6 +37,6 @@ def measure(machine: Machine) -> Row:
 
 def _check(page: str, offer: Offer, parts: list[str]) -> None:
     free = sum(Host.objects.filter(pool=offer.pool_id, state="active").values_list("cards_free", flat=True))
-    lacking = [part for part in [*parts, f"{free} 张" if free else "售罄"] if part not in page]
+    lacking = [part for part in [*parts, f"{free} 卡" if free else "售罄"] if part not in page]
     if lacking:
         raise Wrong(f"{offer.slug}: the page lacks {lacking}")
