@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import CURRENCY_CHOICES, Organization, Project, User
+from catalog.changes import leave_a_change
 from catalog.models import Image, Offer
 
 
@@ -328,6 +329,8 @@ class Subscription(models.Model):
     class Meta:
         verbose_name = _("subscription")
         verbose_name_plural = _("subscriptions")
+        # Visitors see of a sold-out offer when the first of its terms ends.
+        triggers = [leave_a_change()]
         constraints = [
             models.CheckConstraint(condition=Q(cards__gt=0, headroom_minor__gte=0), name="subscription_counts"),
             models.CheckConstraint(
