@@ -53,7 +53,7 @@ def render(
         return HttpResponse(own.replace(ANSWERED_AT, answered))
     key = (
         template,
-        request.get_host(),
+        _site(request),
         request.get_full_path(),
         get_language(),
         visitor.currency_of(request),
@@ -81,7 +81,7 @@ def part(context: Context, template: str) -> str:
     if not _is_kept(context):
         return Engine.get_default().get_template(template).render(context)
     request = context["request"]
-    place = (request.get_host(), request.path, get_language(), visitor.currency_of(request), timezone.localdate().year)
+    place = (_site(request), request.path, get_language(), visitor.currency_of(request), timezone.localdate().year)
     key = (template, *place)
     if key not in _parts:
         if len(_parts) >= MOST:
@@ -108,6 +108,11 @@ def forget() -> None:
 def _is_a_stranger(request: HttpRequest) -> bool:
     """Nobody is signed in and no message waits: both travel in these cookies alone."""
     return not {settings.SESSION_COOKIE_NAME, MESSAGES_COOKIE} & request.COOKIES.keys()
+
+
+def _site(request: HttpRequest) -> str:
+    """What the page's absolute addresses begin with."""
+    return f"{request.scheme}://{request.get_host()}"
 
 
 def _zone(request: HttpRequest) -> str:

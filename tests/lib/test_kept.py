@@ -75,6 +75,16 @@ def test_language_currency_and_address_are_pages_of_their_own(offer):
     assert "0.37" in pages[2]
 
 
+def test_a_page_asked_for_over_tls_names_no_plain_address(offer):
+    path = f"/gpus/{offer.slug}/"
+    secured = f"https://testserver{path}"
+
+    assert secured in Client().get(path, secure=True).text
+
+    assert secured not in Client().get(path).text
+    assert f"http://testserver{path}" not in Client().get(path, secure=True).text
+
+
 def test_somebody_signed_in_gets_a_page_of_their_own(offer):
     person = factories.user()
     client = Client()
