@@ -14,7 +14,7 @@ from django.utils.translation import gettext_lazy
 
 from catalog.models import GpuModel, Offer, Price
 from catalog.offer_facts import DatedRate, OfferFacts, QuestionFact, SourceFact
-from catalog.presentation import TERM_HOURS, TERM_LABELS, TERM_METERS, fabric_doubt, fabric_name
+from catalog.presentation import TERM_HOURS, TERM_LABELS, TERM_METERS, fabric_doubt, fabric_name, hourly_saving
 from catalog.queries import OfferRow
 from catalog.texts import in_language
 from marketplace.lib.money import format_rate
@@ -119,9 +119,7 @@ def term_prices(offer: Offer, rates: Mapping[str, DatedRate]) -> list[TermPrice]
     for term, meter in TERM_METERS.items():
         if meter in rates:
             rate = rates[meter].rate
-            saving = None
-            if hourly and hourly.rate and term != "hour":
-                saving = ((1 - rate / (hourly.rate * TERM_HOURS[term])) * 100).quantize(Decimal("0.1"), ROUND_HALF_UP)
+            saving = hourly_saving(rate, hourly.rate if hourly else None, term)
             shown.append(
                 TermPrice(
                     term, str(TERM_LABELS[term]), rate, rate * offer.cards_per_unit, _per_hour(rate, term), saving

@@ -122,17 +122,16 @@ def in_trouble(organization: Organization, *, since: datetime) -> QuerySet[Renta
     return Rental.objects.filter(waiting | failed, organization=organization)
 
 
-def ending(organization: Organization, *, at: datetime, until: datetime) -> QuerySet[Rental]:
-    """Machines whose prepaid term ends in `(at, until]`, the first first."""
+def ending(*, at: datetime, until: datetime) -> QuerySet[Rental]:
+    """Everybody's machines whose prepaid term ends in `(at, until]`, the first first."""
     return (
         Rental.objects.filter(
-            organization=organization, subscription__ended_at__isnull=True, subscription__ends_at__gt=at,
-            subscription__ends_at__lte=until,
+            subscription__ended_at__isnull=True, subscription__ends_at__gt=at, subscription__ends_at__lte=until
         )
         .exclude(status__in=[*Rental.OVER, Status.DESTROYING])
         .select_related("subscription")
         .order_by("subscription__ends_at", "pk")
-    )  # fmt: skip
+    )
 
 
 # What a list may be narrowed to.

@@ -11,6 +11,7 @@ from accounts.models import Notification
 from accounts.notices import notify
 from marketplace.lib import clock
 from rentals.models import Rental
+from rentals.queries import ending
 
 Status, Kind = Rental.Status, Notification.Kind
 # Of a machine that was being made or started; from there a stop means that it did not come up.
@@ -62,16 +63,7 @@ def tell_of_ending_terms(*, at: datetime) -> int:
 
 def _ending(at: datetime) -> Sequence[tuple[int, str]]:
     """Rentals whose term ends in `(at, at + 7 days]`, each with the fact that is to be told of now."""
-    rentals = (
-        Rental.objects.filter(
-            subscription__ended_at__isnull=True,
-            subscription__ends_at__gt=at,
-            subscription__ends_at__lte=at + timedelta(days=max(TERM_NOTICES)),
-        )
-        .exclude(status__in=[*Rental.OVER, Status.DESTROYING])
-        .select_related("subscription")
-        .order_by("pk")
-    )
+    rentals = ending(at=at, until=at + timedelta(days=max(TERM_NOTICES)))
     return [(rental.pk, _ending_fact(rental, at)) for rental in rentals]
 
 

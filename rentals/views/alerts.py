@@ -75,7 +75,7 @@ def _machines(organization: Organization, at: datetime) -> Iterator[Alert]:
 
 
 def _ending(organization: Organization, at: datetime) -> Iterator[Alert]:
-    shown, more = _some(queries.ending(organization, at=at, until=at + TERM_ENDS_WITHIN))
+    shown, more = _some(queries.ending(at=at, until=at + TERM_ENDS_WITHIN).filter(organization=organization))
     for rental in shown:
         yield Alert(
             "warn",
