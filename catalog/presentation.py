@@ -20,11 +20,9 @@ from django.utils.translation import gettext_lazy
 from catalog.models import Offer, Price
 from catalog.queries import OfferRow, Stock
 from catalog.texts import in_language
+from marketplace.lib.clock import HOURS_PER_MONTH
 from marketplace.lib.money import SYMBOLS, format_rate
 from marketplace.lib.spoken import in_chinese
-
-# Prices of a month and an hour are compared by this many hours (8760 / 12); a month's term is a calendar month.
-HOURS_IN_MONTH = 730
 
 TERM_LABELS = {"hour": gettext_lazy("Hourly"), "month": gettext_lazy("Monthly"), "year": gettext_lazy("Yearly")}
 TERM_METERS = {"hour": Price.Meter.CARD_HOUR, "month": Price.Meter.MONTH, "year": Price.Meter.YEAR}
@@ -36,7 +34,7 @@ TERM_PER_CARD = {
 VIEW_LABELS = {"cards": gettext_lazy("As cards"), "table": gettext_lazy("As a table")}
 # A full server, which many offers are part of: its total stands beside the price of a card.
 EIGHT = 8
-TERM_HOURS = {"hour": 1, "month": HOURS_IN_MONTH, "year": 12 * HOURS_IN_MONTH}
+TERM_HOURS = {"hour": 1, "month": HOURS_PER_MONTH, "year": 12 * HOURS_PER_MONTH}
 
 
 # --- pieces of the list ----------------------------------------------------------------------------------------------

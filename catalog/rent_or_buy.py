@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from typing import NamedTuple
 
+from marketplace.lib.clock import HOURS_PER_MONTH
 from marketplace.lib.money import exponent
 
-HOURS_PER_MONTH = 730
 MONTHS_PER_YEAR = 12
 
 

@@ -8,6 +8,7 @@ from typing import Final
 
 from django.utils.http import urlencode
 
+from marketplace.lib.clock import HOURS_PER_MONTH
 from orders.models import Term
 
 MAX_LINES: Final = 20
@@ -17,7 +18,7 @@ MAX_PERIODS: Final = {Term.HOUR: 1, Term.MONTH: 36, Term.YEAR: 5}
 MAX_ESTIMATED: Final = {Term.HOUR: 43_800, Term.MONTH: 36, Term.YEAR: 5}
 """What the calculator takes; hours up to five years."""
 
-HOURS: Final = {Term.HOUR: 1, Term.MONTH: 730, Term.YEAR: 8760}
+HOURS: Final = {Term.HOUR: 1, Term.MONTH: HOURS_PER_MONTH, Term.YEAR: 12 * HOURS_PER_MONTH}
 """About how long one period is, to carry a length of time from one term to another."""
 LONGEST_SLUG: Final = 80
 LONGEST_NUMBER: Final = 6

@@ -18,6 +18,7 @@ from catalog.queries import TERMS, OfferRow, Stock
 from catalog.texts import in_language
 from catalog.views.waitlist import WaitlistForm
 from marketplace.lib import visitor
+from marketplace.lib.clock import HOURS_PER_MONTH
 from marketplace.lib.money import SYMBOLS
 from orders.supply import first_term_end
 
@@ -68,7 +69,7 @@ def _offered(request: HttpRequest, facts: OfferFacts, own: OfferRow, currency: s
         "terms": terms,
         "disk": current.get(Price.Meter.DISK_GB_HOUR),
         "history": offer_pieces.history(facts.rates, at),
-        "hours_in_month": presentation.HOURS_IN_MONTH,
+        "hours_in_month": HOURS_PER_MONTH,
         "summary": offer_pieces.summary(offer, terms, currency),
         "structured_data": offer_pieces.structured_data(facts, own, terms, currency=currency, address=address),
     }

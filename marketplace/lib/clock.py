@@ -6,6 +6,8 @@ from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 FRIDAY = 5  # ISO
+# A twelfth of 8,760: by it prices of an hour and of a month are compared. A month that is sold is a calendar month.
+HOURS_PER_MONTH = 730
 
 
 def now() -> datetime:
