@@ -22,7 +22,6 @@ PERIOD_METERS = frozenset({"month", "year"})
 
 # Hours shown as "about a month" beside an hourly price.
 HOURS_PER_DAY = 24
-HOURS_PER_MONTH = 720
 
 # Wide enough that a product of a rate, cards and decades of seconds is exact before its single rounding.
 _EXACT = Context(prec=60)
@@ -98,7 +97,7 @@ class Breakdown:
     """The tax within the total."""
     day_minor: int = 0
     month_minor: int = 0
-    """Hourly only: 24 and 720 hours of running, to compare with other terms."""
+    """Hourly only: 24 and 730 hours of running, to compare with other terms."""
     disk_gb: int = 0
     disk_rate: Decimal = Decimal(0)
     stopped_day_minor: int = 0
@@ -157,7 +156,7 @@ def breakdown(
         total_minor=running(1),
         tax_minor=quantity * tax_within(hour, tax_percent),
         day_minor=running(HOURS_PER_DAY),
-        month_minor=running(HOURS_PER_MONTH),
+        month_minor=running(clock.HOURS_PER_MONTH),
         disk_gb=disk_gb,
         disk_rate=disk_rate,
         stopped_day_minor=disk.minor * quantity,
@@ -199,7 +198,7 @@ def estimate(
     currency: str,
     tax_percent: Decimal,
     hourly_rate: Decimal | None = None,
-    hours_per_month: int = HOURS_PER_MONTH,
+    hours_per_month: int = clock.HOURS_PER_MONTH,
 ) -> Estimate:
     """Work out a line for a length of time: `periods` months or years, or as many hours of running.
 

@@ -88,7 +88,7 @@ def test_the_form_shows_the_full_price_with_its_arithmetic(buyer, shop):
     assert "1 unit × 2 cards × ¥2.50 per card-hour = ¥5.00 per hour" in page
     assert "¥0.28" in page  # 6 % within ¥5.00
     assert "¥120.00" in page  # 24 hours, and the credit kept ready
-    assert "¥3,600.00" in page  # 720 hours
+    assert "¥3,650.00" in page  # 730 hours
 
 
 def test_a_link_may_carry_the_choice_and_nonsense_is_dropped(buyer, shop):
