@@ -243,7 +243,7 @@ def test_without_scripts_a_customer_browses_orders_and_pays(chromium, stack, cus
     page.goto("/gpus/")
     page.locator("input[name=q]").fill("4090")
     page.locator(".filters button.button--primary").click()
-    page.locator(f"a[href^='/gpus/{world.OFFER}/']").click()
+    page.locator(f"tbody a[href^='/gpus/{world.OFFER}/']").first.click()
     page.locator(f"a[href^='/order/{world.OFFER}/']").click()
     page.locator("input[name=term][value=month]").check()
     page.locator("button[name=update]").click()

@@ -128,7 +128,7 @@ def everything(rows: int = 1) -> None:
         image = factories.image(f"CUDA {number}")
         Source.objects.create(key=f"source-{number}", url="https://example.com/", what=image.name, grade="official")
         sold = machine.order_line.offer
-        Question.objects.create(question_zh="问", question_en="Q", answer_zh="答", answer_en="A", offer=sold)
+        Question.objects.create(question_zh="1?", question_en="1?", answer_zh="2", answer_en="2", offer=sold)
         Waitlist.objects.create(
             offer=sold, organization=machine.organization, user=factories.user(), units=1, created_at=NOVEMBER
         )

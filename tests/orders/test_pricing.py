@@ -193,7 +193,7 @@ def test_the_breakdown_of_an_hourly_line():
     )  # fmt: skip
 
     assert (shown.cards, shown.total_minor, shown.tax_minor) == (4, 752, 42)
-    assert (shown.day_minor, shown.month_minor) == (18_048, 541_440)
+    assert (shown.day_minor, shown.month_minor) == (18_048, 548_960)
     assert (shown.headroom_minor, shown.stopped_day_minor) == (18_048, 720)
 
 
@@ -221,8 +221,8 @@ def test_what_several_hourly_units_cost_is_the_sum_of_their_invoice_lines(rate, 
             meter=meter, quantity=count, rate=at_rate, currency="CNY", seconds=hours * 3600
         ).minor
 
-    lines = {hours: [line("card_hour", 1, rate, hours)] * quantity for hours in (1, 24, 720)}
+    lines = {hours: [line("card_hour", 1, rate, hours)] * quantity for hours in (1, 24, 730)}
     assert shown.total_minor == sum(lines[1])
     assert shown.tax_minor == sum(pricing.tax_within(amount, Decimal(6)) for amount in lines[1])
-    assert (shown.day_minor, shown.month_minor) == (sum(lines[24]), sum(lines[720]))
+    assert (shown.day_minor, shown.month_minor) == (sum(lines[24]), sum(lines[730]))
     assert shown.stopped_day_minor == line("disk_gb_hour", 333, disk_rate, 24) * quantity

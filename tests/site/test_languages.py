@@ -174,7 +174,7 @@ def test_public_pages(language, visitor, quote):
           "trust:about", "trust:sla", "trust:security",
           "account_reset_password", "account_reset_password_done", "account_email_verification_sent")),
         reverse("catalog:offer", args=[offer.slug]),
-        "/gpus/?q=nothing",
+        "/gpus/?q=12345",
         "/nothing/",
         reverse("orders:quote", args=[quote.token]),
     ]  # fmt: skip
