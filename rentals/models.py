@@ -22,8 +22,9 @@ RENTAL_MOVES = {
     "booting": {"verifying", "stopping", "destroying", "failed", "lost", "needs_operator"},
     "verifying": {"running", "stopping", "destroying", "failed", "lost", "needs_operator"},
     "running": {"stopping", "destroying", "lost", "needs_operator"},
-    "stopping": {"stopped", "destroying", "lost", "needs_operator"},
-    "stopped": {"starting", "destroying", "lost", "needs_operator"},
+    "stopping": {"stopped", "suspended", "destroying", "lost", "needs_operator"},
+    "stopped": {"starting", "suspended", "destroying", "lost", "needs_operator"},
+    "suspended": {"starting", "stopped", "destroying", "lost", "needs_operator"},
     "starting": {"booting", "stopping", "destroying", "lost", "needs_operator"},
     "destroying": {"gone", "failed", "needs_operator"},
     "lost": {"destroying", "running", "stopping"},
@@ -36,6 +37,9 @@ class Rental(models.Model):
 
     `metered_from` opens the running usage window: everything before it is in UsageWindow rows, everything after it is
     still to be cut. It is set exactly while `meter` is (`card_hour` running, `disk_gb_hour` stopped).
+
+    While `suspension` is set the platform keeps the machine off whatever is desired; `desired` then says whether it is
+    started again once the suspension is taken back.
     """
 
     class Status(models.TextChoices):
@@ -46,6 +50,7 @@ class Rental(models.Model):
         RUNNING = "running", _("Running")
         STOPPING = "stopping", _("Stopping")
         STOPPED = "stopped", _("Stopped")
+        SUSPENDED = "suspended", _("Suspended")
         STARTING = "starting", _("Starting")
         DESTROYING = "destroying", _("Destroying")
         GONE = "gone", _("Terminated")
@@ -57,6 +62,11 @@ class Rental(models.Model):
         RUNNING = "running", _("Running")
         STOPPED = "stopped", _("Stopped")
         GONE = "gone", _("Terminated")
+
+    class Suspension(models.TextChoices):
+        NONE = "", _("Not suspended")
+        ARREARS = "arrears", _("Balance below zero")
+        OPERATOR = "operator", _("By our staff")
 
     class Meter(models.TextChoices):
         NONE = "", _("Not metered")
@@ -92,6 +102,8 @@ class Rental(models.Model):
     desired = models.CharField(_("desired"), max_length=8, choices=Desired, default=Desired.RUNNING)
     generation = models.PositiveIntegerField(_("generation"), default=1)
     public_keys = ArrayField(models.TextField(), verbose_name=_("SSH keys"))
+    suspension = models.CharField(_("suspension"), max_length=10, choices=Suspension, blank=True)
+    suspended_at = models.DateTimeField(_("suspended at"), null=True, blank=True)
     # Why it waits, and why it failed or was lost: codes of rentals.reasons, shown in the reader's language.
     reason = models.CharField(_("reason"), max_length=40, blank=True)
     failure = models.CharField(_("failure"), max_length=40, blank=True)
@@ -128,10 +140,19 @@ class Rental(models.Model):
                 | Q(lock_token__isnull=False, lock_expires_at__isnull=False),
                 name="rental_lock_has_expiry",
             ),
+            models.CheckConstraint(
+                condition=Q(suspension="", suspended_at__isnull=True)
+                | (~Q(suspension="") & Q(suspended_at__isnull=False)),
+                name="rental_suspension_has_start",
+            ),
+            models.CheckConstraint(
+                condition=~Q(status="suspended") | ~Q(suspension=""), name="rental_suspended_has_reason"
+            ),
         ]
         indexes = [
             models.Index(fields=["next_step_at"], condition=Q(next_step_at__isnull=False), name="rental_due"),
             models.Index(fields=["metered_from"], condition=Q(metered_from__isnull=False), name="rental_metered"),
+            models.Index(fields=["organization"], condition=~Q(suspension=""), name="rental_suspended"),
         ]
         triggers = [transition_trigger(RENTAL_MOVES)]
 

@@ -27,7 +27,7 @@ Status = Rental.Status
 # An order's own create may be under way while we look; two passes must be this far apart.
 BETWEEN_PASSES = timedelta(minutes=5)
 # Rentals in these states have a machine, or something is wrong.
-HAVE_MACHINES = (Status.RUNNING, Status.STOPPED)
+HAVE_MACHINES = (Status.RUNNING, Status.STOPPED, Status.SUSPENDED)
 
 
 def compare_orphans(*, at: datetime) -> list[Orphan]:

@@ -47,6 +47,9 @@ def write(
         raise Overtaken
     if rental.subscription.ended_at != seen.subscription.ended_at and prepare is _release_if_unpaid:
         raise Overtaken
+    if decision.to in {Status.STOPPED, Status.SUSPENDED} and (decision.to == Status.SUSPENDED) != bool(rental.suspension):
+        # Suspended, or released from it, while the engine was asked.
+        raise Overtaken
     # First what was asked of the engine, then what came of it: the timeline is read in this order.
     _write_calls(rental_id, calls, at)
     fields = _common(rental, decision, at) | changes(rental, decision, at)
@@ -168,6 +171,11 @@ def _stopped(rental: Rental, decision: Decision, at: datetime) -> dict[str, Any]
     return {"stopped_at": at, "desired": Desired.STOPPED, "deadline_at": None, "failure": ""}
 
 
+def _suspended(rental: Rental, decision: Decision, at: datetime) -> dict[str, Any]:
+    # What is desired stays: it says whether the machine is started once the suspension is taken back.
+    return _stopped(rental, decision, at) | {"desired": rental.desired}
+
+
 def _giving_up(rental: Rental, decision: Decision, at: datetime) -> dict[str, Any]:
     return {"failure": decision.reason, "reason": "", "desired": Desired.GONE, "deadline_at": None}
 
@@ -195,6 +203,7 @@ Changes = Callable[[Rental, Decision, datetime], dict[str, Any]]
 WRITERS: dict[str, tuple[Prepare, Changes]] = {
     Status.RUNNING: (_lock_order, _running),
     Status.STOPPED: (_release_if_unpaid, _stopped),
+    Status.SUSPENDED: (_release_if_unpaid, _suspended),
     Status.STOPPING: (_nothing, _falling_back),
     Status.DESTROYING: (_nothing, _giving_up),
     Status.LOST: (_nothing, _lost),

@@ -143,13 +143,13 @@ def _stop(driver: Driver, rental: Rental) -> Decision:
     if seen is None:
         return missing(rental, "vanished")
     if seen.state in {MemberState.STOPPED, MemberState.FAILED}:
-        return Decision(Status.STOPPED, None, reason=rental.reason)
+        return Decision(Status.SUSPENDED if rental.suspension else Status.STOPPED, None, reason=rental.reason)
     driver.power(rental.key, PowerVerb.STOP)
     return Decision(wait=rules.AT_ONCE, reason=rental.reason)
 
 
 def _watch_lost(driver: Driver, rental: Rental) -> Decision:
-    """A machine that was given up may report again: it runs once it was logged into. One that the customer had stopped
+    """A machine that was given up may report again: it runs once it was logged into. One that was stopped or suspended
     is stopped again, whatever it does now, for its cards may be somebody else's."""
     try:
         seen = driver.observe(rental.key)
@@ -157,7 +157,7 @@ def _watch_lost(driver: Driver, rental: Rental) -> Decision:
         return Decision(wait=rules.WATCH)
     if seen is None or seen.state not in FOUND:
         return Decision(wait=rules.LOST)
-    if rental.desired == Rental.Desired.STOPPED:
+    if rental.desired == Rental.Desired.STOPPED or rental.suspension:
         return Decision(Status.STOPPING, rules.AT_ONCE, observed=seen)
     if seen.state is MemberState.STOPPED:
         driver.power(rental.key, PowerVerb.START, members=members_of(rental))
