@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from marketplace.lib import clock
 from marketplace.lib.money import EXPONENTS, Money
 from orders import pricing
 
@@ -111,13 +112,13 @@ def test_a_discount_keeps_ten_digits(listed, percent, rate):
     ],
 )
 def test_a_term_ends_at_the_midnight_after_its_last_day(start, term, periods, anchor, end):
-    started_at = pricing.clock.local_midnight(datetime.fromisoformat(start).date(), SHANGHAI) + (
+    started_at = clock.local_midnight(datetime.fromisoformat(start).date(), SHANGHAI) + (
         datetime.fromisoformat(start) - datetime.fromisoformat(start[:10])
     )
 
     found = pricing.term_end(started_at=started_at, term=term, periods=periods, zone=SHANGHAI)
 
-    assert found == (anchor, pricing.clock.local_midnight(datetime.fromisoformat(end).date(), SHANGHAI))
+    assert found == (anchor, clock.local_midnight(datetime.fromisoformat(end).date(), SHANGHAI))
 
 
 def test_the_day_is_the_organizations_not_the_servers():
@@ -177,7 +178,7 @@ def test_tax_equals_exact_fractions_and_turns_with_the_sign(gross, percent):
 )
 def test_a_term_is_never_shorter_than_its_months(started_at, months):
     anchor, end = pricing.term_end(started_at=started_at, term="month", periods=months, zone=SHANGHAI)
-    start, last = (pricing.clock.local_date(at, SHANGHAI) for at in (started_at, end))
+    start, last = (clock.local_date(at, SHANGHAI) for at in (started_at, end))
 
     assert end > started_at
     assert anchor == start.day

@@ -1,84 +1,16 @@
-"""What things cost: pure functions that the page, the order, the quote and the invoice share.
-
-Rates are Decimal major units per card (or GB); amounts are integer minor units. An amount is rounded once, half up on
-the magnitude. Nothing here reads a database, a setting or the clock.
-"""
+"""The arithmetic of a line as it is shown before buying, by the functions that will bill it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
-from fractions import Fraction
+from decimal import ROUND_HALF_UP, Decimal
 
 from marketplace.lib import clock
-from marketplace.lib.money import Money
-
-SECONDS_PER_HOUR = 3600
-MONTHS_PER_TERM = {"month": 1, "year": 12}
-METER_OF_TERM = {"hour": "card_hour", "month": "month", "year": "year"}
-HOURLY_METERS = frozenset({"card_hour", "disk_gb_hour"})
-PERIOD_METERS = frozenset({"month", "year"})
+from orders.pricing.lines import SECONDS_PER_HOUR, advance_amount, headroom, line_amount, tax_within
+from orders.pricing.terms import MONTHS_PER_TERM
 
 # Hours shown as "about a month" beside an hourly price.
 HOURS_PER_DAY = 24
-
-# Wide enough that a product of a rate, cards and decades of seconds is exact before its single rounding.
-_EXACT = Context(prec=60)
-
-
-def line_amount(
-    *, meter: str, quantity: int, rate: Decimal, currency: str, seconds: int = 0, periods: int = 0
-) -> Money:
-    """The price of one billed line, rounded once.
-
-    card_hour and disk_gb_hour: quantity × seconds / 3600 × rate. month and year: quantity × periods × rate.
-    Raises ValueError for a meter that cannot be priced this way.
-    """
-    with localcontext(_EXACT):
-        if meter in HOURLY_METERS:
-            return Money.rounded(rate * quantity * seconds / SECONDS_PER_HOUR, currency)
-        if meter in PERIOD_METERS:
-            return Money.rounded(rate * quantity * periods, currency)
-    raise ValueError(f"no price arithmetic for the meter {meter!r}")
-
-
-def advance_amount(*, term: str, cards: int, rate: Decimal, currency: str, periods: int) -> Money:
-    """What a line of `cards` cards costs in advance: the whole term, as one billed line; nothing by the hour."""
-    if term == "hour":
-        return Money(0, currency)
-    return line_amount(meter=METER_OF_TERM[term], quantity=cards, rate=rate, currency=currency, periods=periods)
-
-
-def tax_within(gross_minor: int, percent: Decimal) -> int:
-    """The tax contained in a gross amount, in minor units, half up on the magnitude: gross × p / (100 + p)."""
-    tax = abs(gross_minor) * Fraction(percent) / (100 + Fraction(percent))
-    rounded = (2 * tax.numerator + tax.denominator) // (2 * tax.denominator)
-    return -rounded if gross_minor < 0 else rounded
-
-
-def headroom(*, cards: int, rate: Decimal, hours: int, currency: str) -> Money:
-    """What an hourly unit keeps committed on the credit line: `hours` of its burn."""
-    return line_amount(
-        meter="card_hour", quantity=cards, rate=rate, currency=currency, seconds=hours * SECONDS_PER_HOUR
-    )
-
-
-def discounted(list_rate: Decimal, percent: Decimal) -> Decimal:
-    """A rate less its discount, rounded half up to the ten digits that a rate has."""
-    with localcontext(_EXACT):
-        return (list_rate * (100 - percent) / 100).quantize(Decimal("1e-10"), rounding=ROUND_HALF_UP)
-
-
-def term_end(*, started_at: datetime, term: str, periods: int, zone: str) -> tuple[int, datetime]:
-    """The anchor day of a prepaid term and the instant it ends: 00:00 in `zone` after its last day (half-open).
-
-    The last day is the start day that many calendar months later, on the anchor day or the month's last:
-    31 Jan + 1 month → 28 or 29 Feb, 29 Feb + 1 year → 28 Feb. Raises KeyError for a term without an end.
-    """
-    start = clock.local_date(started_at, zone)
-    last = clock.add_months(start, MONTHS_PER_TERM[term] * periods, anchor_day=start.day)
-    return start.day, clock.local_midnight(last + timedelta(days=1), zone)
 
 
 @dataclass(frozen=True, slots=True)
