@@ -9,6 +9,7 @@ import ssl
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from datetime import datetime, timedelta
 from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
@@ -18,10 +19,11 @@ import requests
 import stripe
 from django.conf import settings
 
-from .errors import AuthFailed, GatewayError, KeyReused, Refused, Unavailable, UnknownOutcome
+from .errors import AuthFailed, CardDeclined, GatewayError, KeyReused, Refused, Unavailable, UnknownOutcome
 
 NETWORK_RETRIES = 2
 PAGE = 100
+CLOCKS_DIFFER_BY = timedelta(hours=1)
 
 stripe.enable_telemetry = False
 _bundle = (
@@ -74,6 +76,11 @@ def idempotent(value: str) -> Any:
     return {"idempotency_key": value}
 
 
+def since_filter(since: datetime | None) -> dict[str, Any]:
+    """Stripe's filter for what was made since then, with room for clocks that differ."""
+    return {"created": {"gte": int((since - CLOCKS_DIFFER_BY).timestamp())}} if since else {}
+
+
 def step_key(invoice_uuid: UUID | str, version: int, step: str) -> str:
     return f"inv:{invoice_uuid}:v{version}:{step}"
 
@@ -100,16 +107,30 @@ def _translated(error: stripe.StripeError, *, write: bool) -> GatewayError:
     if isinstance(error, stripe.RateLimitError) or error.http_status in {409, 429}:
         return Unavailable(detail, request_id=request_id)
     if isinstance(error, stripe.InvalidRequestError | stripe.CardError):
-        return Refused(
-            detail,
-            request_id=request_id,
-            reason=error.code or "",
-            param=error.param or "",
-            http_status=error.http_status or 400,
-        )
+        return _refused(error, detail)
     if not write:
         return Unavailable(detail, request_id=request_id)
     return UnknownOutcome(detail, request_id=request_id, stored=_is_stored(error))
+
+
+def _refused(error: stripe.InvalidRequestError | stripe.CardError, detail: str) -> Refused:
+    facts: Any = {
+        "request_id": error.request_id,
+        "reason": error.code or "",
+        "param": error.param or "",
+        "http_status": error.http_status or 400,
+    }
+    if isinstance(error, stripe.InvalidRequestError):
+        return Refused(detail, **facts)
+    body = error.json_body if isinstance(error.json_body, dict) else {}
+    said = body.get("error") or {}
+    intent = said.get("payment_intent") or {}
+    return CardDeclined(
+        detail,
+        **facts,
+        decline_code=said.get("decline_code") or "",
+        payment_intent=intent.get("id", "") if isinstance(intent, dict) else str(intent),
+    )
 
 
 def _is_stored(error: stripe.StripeError) -> bool:

@@ -67,6 +67,28 @@ class Refused(GatewayError):
         self.http_status = http_status
 
 
+class CardDeclined(Refused):
+    """The payer's bank said no, or wants its customer to confirm (`authentication_required`). No money moved."""
+
+    code = "payment_declined"
+    message = _("The bank declined the payment. Use another means of payment, or ask the bank why.")
+
+    def __init__(
+        self,
+        detail: str = "",
+        *,
+        request_id: str | None = None,
+        reason: str = "",
+        param: str = "",
+        http_status: int = 402,
+        decline_code: str = "",
+        payment_intent: str = "",
+    ) -> None:
+        super().__init__(detail, request_id=request_id, reason=reason, param=param, http_status=http_status)
+        self.decline_code = decline_code
+        self.payment_intent = payment_intent
+
+
 class AuthFailed(GatewayError):
     """The key is missing, wrong or lacks a permission: an operator must act."""
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from .client import PAGE, idempotent, services, step_key, translated_errors
+from .client import CLOCKS_DIFFER_BY, PAGE, idempotent, services, step_key, translated_errors
 from .errors import Ambiguous, GatewayError, KeyReused, Refused, UnknownOutcome
 from .facts import FINAL, Adopted, StripeInvoice, StripeLine, StripePayment, invoice_of, line_of, payment_of
-
-CLOCKS_DIFFER_BY = timedelta(hours=1)
 
 
 def create_draft_invoice(
@@ -153,6 +151,13 @@ def pay_out_of_band(*, invoice_id: str, invoice_uuid: UUID | str, version: int) 
     options = idempotent(step_key(invoice_uuid, version, "out-of-band"))
     params: Any = {"paid_out_of_band": True}
     return _settled(invoice_id, frozenset({"paid"}), lambda: services().invoices.pay(invoice_id, params, options))
+
+
+def mark_uncollectible(*, invoice_id: str, invoice_uuid: UUID | str, version: int) -> StripeInvoice:
+    """Give the open invoice up; it can still be paid. One that is paid or void raises Refused: look at its status."""
+    options = idempotent(step_key(invoice_uuid, version, "uncollectible"))
+    wanted = frozenset({"uncollectible"})
+    return _settled(invoice_id, wanted, lambda: services().invoices.mark_uncollectible(invoice_id, {}, options))
 
 
 def delete_draft(*, invoice_id: str) -> None:
