@@ -1,4 +1,4 @@
-"""Money owed and paid: billing accounts, gapless numbers, invoices with their lines, payments, Stripe's events."""
+"""Invoices, their lines, which usage each line charged, and their history."""
 
 import uuid
 from datetime import datetime, timedelta
@@ -11,43 +11,10 @@ from django.utils.translation import gettext_lazy as _
 from django.utils.translation import pgettext_lazy
 
 from accounts.models import CURRENCY_CHOICES, Organization, User
+from billing.models.accounts import BillingAccount
 from marketplace.lib import clock
 from orders.models import Order, OrderLine, Subscription, transition_trigger
 from rentals.models import UsageWindow
-
-
-class BillingAccount(models.Model):
-    """How an organization is billed. One to one with it; holds money state only."""
-
-    organization = models.OneToOneField(
-        Organization, models.PROTECT, related_name="billing_account", verbose_name=_("organization")
-    )
-    email = models.EmailField(_("billing e-mail"))
-    stripe_customer_id = models.CharField(_("Stripe customer"), max_length=64, blank=True)
-
-    class Meta:
-        verbose_name = _("billing account")
-        verbose_name_plural = _("billing accounts")
-
-    def __str__(self) -> str:
-        return str(self.organization)
-
-
-class NumberSeries(models.Model):
-    """The next number of one series and year, taken under a row lock by the issuing transaction: no gap can form."""
-
-    series = models.CharField(_("series"), max_length=12)
-    year = models.PositiveIntegerField(_("year"))
-    next_number = models.PositiveIntegerField(_("next number"), default=1)
-
-    class Meta:
-        verbose_name = _("number series")
-        verbose_name_plural = _("number series")
-        constraints = [models.UniqueConstraint(fields=["series", "year"], name="number_series_once")]
-
-    def __str__(self) -> str:
-        return f"{self.series} {self.year}"
-
 
 INVOICE_MOVES = {
     "draft": {"issued", "void"},
@@ -101,6 +68,11 @@ class Invoice(models.Model):
     total_minor = models.BigIntegerField(_("total (minor units)"), default=0)
     tax_minor = models.BigIntegerField(_("tax within (minor units)"), default=0)
     paid_minor = models.BigIntegerField(_("paid (minor units)"), default=0)
+    # Part of what is paid: gifted credit, which no 发票 covers.
+    gift_minor = models.BigIntegerField(_("paid with gifted credit (minor units)"), default=0)
+    credited_minor = models.BigIntegerField(_("credited (minor units)"), default=0)
+    # The organization's tax profile as it was when the invoice was issued.
+    buyer = models.JSONField(_("buyer"), default=dict, blank=True, editable=False)
     drafted_at = models.DateTimeField(_("drafted at"))
     issued_at = models.DateTimeField(_("issued at"), null=True, blank=True)
     due_at = models.DateTimeField(_("due at"), null=True, blank=True)
@@ -147,7 +119,15 @@ class Invoice(models.Model):
                 condition=Q(total_minor__gte=0, paid_minor__gte=0, tax_minor__gte=0), name="invoice_not_negative"
             ),
             models.CheckConstraint(
-                condition=~Q(status="paid") | Q(paid_minor__gte=F("total_minor")), name="paid_invoice_is_paid"
+                condition=Q(credited_minor__gte=0, credited_minor__lte=F("total_minor")),
+                name="invoice_credited_in_total",
+            ),
+            models.CheckConstraint(
+                condition=Q(gift_minor__gte=0, gift_minor__lte=F("paid_minor")), name="invoice_gift_in_paid"
+            ),
+            models.CheckConstraint(
+                condition=~Q(status="paid") | Q(paid_minor__gte=F("total_minor") - F("credited_minor")),
+                name="paid_invoice_is_paid",
             ),
         ]
         indexes = [
@@ -181,9 +161,10 @@ class Invoice(models.Model):
                 condition=pgtrigger.Condition(
                     "OLD.status <> 'draft' AND"
                     " (OLD.total_minor, OLD.tax_minor, OLD.currency, OLD.number, OLD.organization_id, OLD.order_id,"
-                    " OLD.kind, OLD.period_start, OLD.period_end, OLD.issued_at, OLD.due_at) IS DISTINCT FROM"
+                    " OLD.kind, OLD.period_start, OLD.period_end, OLD.issued_at, OLD.due_at, OLD.buyer)"
+                    " IS DISTINCT FROM"
                     " (NEW.total_minor, NEW.tax_minor, NEW.currency, NEW.number, NEW.organization_id, NEW.order_id,"
-                    " NEW.kind, NEW.period_start, NEW.period_end, NEW.issued_at, NEW.due_at)"
+                    " NEW.kind, NEW.period_start, NEW.period_end, NEW.issued_at, NEW.due_at, NEW.buyer)"
                 ),
             ),
         ]
@@ -193,7 +174,7 @@ class Invoice(models.Model):
 
     @property
     def outstanding_minor(self) -> int:
-        return max(self.total_minor - self.paid_minor, 0)
+        return max(self.total_minor - self.credited_minor - self.paid_minor, 0)
 
     @property
     def is_unpaid(self) -> bool:
@@ -218,17 +199,30 @@ LINE_METERS = [
     ("disk_gb_hour", _("GB-hour of disk")),
     ("month", _("Card-month")),
     ("year", _("Card-year")),
+    ("unit", _("Unit")),
 ]
 
 
 class InvoiceLine(models.Model):
     """One charge, rounded once. Amounts are gross, tax is the part within; price, tax rate and code are snapshots."""
 
+    class Kind(models.TextChoices):
+        USAGE = "usage", _("Usage")
+        PREPAID = "prepaid", _("Paid in advance")
+        LATE = "late", _("Usage of an earlier month")
+        RECURRING = "recurring", _("Recurring service")
+        ONCE = "once", _("One-off service")
+        TRUE_UP = "true_up", _("Minimum commitment")
+        DISCOUNT = "discount", _("Volume discount")
+        PACK = "pack", _("Covered by a compute pack")
+
     key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     invoice = models.ForeignKey(Invoice, models.PROTECT, related_name="lines", verbose_name=_("invoice"))
     position = models.PositiveIntegerField(_("position"))
+    kind = models.CharField(_("kind"), max_length=9, choices=Kind, default=Kind.USAGE)
+    # What is agreed apart from an order (a service, a commitment) has none.
     order_line = models.ForeignKey(
-        OrderLine, models.PROTECT, related_name="invoice_lines", verbose_name=_("order line")
+        OrderLine, models.PROTECT, null=True, related_name="invoice_lines", verbose_name=_("order line")
     )
     # Usage belongs to one subscription; a prepaid order is invoiced before its subscriptions exist.
     subscription = models.ForeignKey(
@@ -263,10 +257,16 @@ class InvoiceLine(models.Model):
         constraints = [
             models.UniqueConstraint(fields=["invoice", "position"], name="invoice_line_position"),
             models.UniqueConstraint(
-                fields=["invoice", "subscription", "meter", "quantity", "rate"], name="invoice_line_once"
+                fields=["invoice", "subscription", "meter", "quantity", "rate"],
+                condition=Q(kind="usage"),
+                name="invoice_line_once",
             ),
             models.UniqueConstraint(
-                fields=["invoice", "order_line"], condition=Q(subscription__isnull=True), name="invoice_order_line_once"
+                fields=["invoice", "order_line"], condition=Q(kind="prepaid"), name="invoice_order_line_once"
+            ),
+            models.CheckConstraint(
+                condition=Q(order_line__isnull=False) | ~Q(kind__in=["usage", "prepaid", "late"]),
+                name="invoice_line_has_its_order",
             ),
         ]
         triggers = [
@@ -308,6 +308,17 @@ class BilledWindow(models.Model):
         return f"{self.line_id} ← {self.window_id}"
 
 
+class BilledFact(models.Model):
+    """Which line charged a fact that is no usage window (a service's month, a commitment's): unique, so nothing is
+    billed twice. Voiding removes the rows."""
+
+    line = models.ForeignKey(InvoiceLine, models.PROTECT, related_name="billed_facts")
+    fact = models.CharField(max_length=120, unique=True)
+
+    def __str__(self) -> str:
+        return f"{self.line_id} ← {self.fact}"
+
+
 class InvoiceEvent(models.Model):
     """Append-only: what happened to an invoice, when and by whom."""
 
@@ -323,58 +334,3 @@ class InvoiceEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.invoice_id} {self.status}"
-
-
-class Payment(models.Model):
-    """Money that arrived for an invoice, once per provider reference."""
-
-    class Method(models.TextChoices):
-        STRIPE = "stripe", "Stripe"
-        BANK_TRANSFER = "bank_transfer", _("Bank transfer")
-
-    invoice = models.ForeignKey(Invoice, models.PROTECT, related_name="payments", verbose_name=_("invoice"))
-    method = models.CharField(_("method"), max_length=13, choices=Method)
-    reference = models.CharField(_("reference"), max_length=100)
-    amount_minor = models.BigIntegerField(_("amount (minor units)"))
-    currency = models.CharField(_("currency"), max_length=3, choices=CURRENCY_CHOICES)
-    received_at = models.DateTimeField(_("received at"))
-    recorded_by = models.ForeignKey(
-        User, models.SET_NULL, null=True, blank=True, related_name="+", verbose_name=_("recorded by")
-    )
-
-    class Meta:
-        verbose_name = _("payment")
-        verbose_name_plural = _("payments")
-        ordering = ["-received_at", "-pk"]
-        constraints = [
-            models.UniqueConstraint(fields=["method", "reference"], name="payment_once"),
-            models.CheckConstraint(condition=Q(amount_minor__gt=0), name="payment_positive"),
-        ]
-
-    def __str__(self) -> str:
-        return self.reference
-
-
-class StripeEvent(models.Model):
-    """A verified webhook, stored once before anything is done with it; a sweep applies it and keeps what went wrong."""
-
-    stripe_id = models.CharField(_("event id"), max_length=64, unique=True)
-    type = models.CharField(_("type"), max_length=64)
-    object_id = models.CharField(_("object"), max_length=64, blank=True)
-    payload = models.JSONField(_("payload"))
-    received_at = models.DateTimeField(_("received at"))
-    processed_at = models.DateTimeField(_("processed at"), null=True, blank=True)
-    attempts = models.PositiveIntegerField(_("attempts"), default=0)
-    error = models.CharField(_("error"), max_length=300, blank=True)
-    next_attempt_at = models.DateTimeField(_("next attempt at"), null=True, blank=True)
-
-    class Meta:
-        verbose_name = _("Stripe event")
-        verbose_name_plural = _("Stripe events")
-        ordering = ["-received_at", "-pk"]
-        indexes = [
-            models.Index(fields=["received_at"], condition=Q(processed_at__isnull=True), name="stripe_event_waiting")
-        ]
-
-    def __str__(self) -> str:
-        return self.stripe_id

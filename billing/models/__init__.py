@@ -1,0 +1,62 @@
+"""Money owed and paid: accounts, invoices, payments, the ledger, balances, credit notes, tax papers and exports."""
+
+from billing.models.accounts import BillingAccount, NumberSeries
+from billing.models.credit_notes import CreditNote, CreditNoteLine, Dispute, Refund
+from billing.models.exporting import ExportEvent, ExportJob
+from billing.models.invoices import (
+    INVOICE_MOVES,
+    LINE_METERS,
+    BilledFact,
+    BilledWindow,
+    Invoice,
+    InvoiceEvent,
+    InvoiceLine,
+)
+from billing.models.ledger import Book, ClosedMonth, LedgerCheckpoint, LedgerEntry, Posting
+from billing.models.payments import Payment, StripeEvent
+from billing.models.tax import FAPIAO_MOVES, Fapiao, FapiaoEvent, TaxProfile
+from billing.models.wallet import (
+    BankTransfer,
+    Gift,
+    ReceivingAccount,
+    SettledUsage,
+    TopUp,
+    TransferSlip,
+    Voucher,
+)
+
+__all__ = [
+    "FAPIAO_MOVES",
+    "INVOICE_MOVES",
+    "LINE_METERS",
+    "BankTransfer",
+    "BilledFact",
+    "BilledWindow",
+    "BillingAccount",
+    "Book",
+    "ClosedMonth",
+    "CreditNote",
+    "CreditNoteLine",
+    "Dispute",
+    "ExportEvent",
+    "ExportJob",
+    "Fapiao",
+    "FapiaoEvent",
+    "Gift",
+    "Invoice",
+    "InvoiceEvent",
+    "InvoiceLine",
+    "LedgerCheckpoint",
+    "LedgerEntry",
+    "NumberSeries",
+    "Payment",
+    "Posting",
+    "ReceivingAccount",
+    "Refund",
+    "SettledUsage",
+    "StripeEvent",
+    "TaxProfile",
+    "TopUp",
+    "TransferSlip",
+    "Voucher",
+]
