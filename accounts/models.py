@@ -1,6 +1,7 @@
 """Who uses the marketplace: people, organizations, projects, SSH keys, and the credit that may be committed."""
 
 import uuid
+from datetime import date
 from typing import Any, ClassVar
 
 import pghistory
@@ -8,7 +9,7 @@ import pgtrigger
 from django.conf import settings
 from django.contrib.auth.models import AbstractUser, BaseUserManager
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import Q
 from django.db.models.functions import Lower
 from django.utils.translation import gettext_lazy as _
 
@@ -138,6 +139,59 @@ class Project(models.Model):
         return self.name
 
 
+@pghistory.track(
+    pghistory.InsertEvent(),
+    pghistory.UpdateEvent(condition=pghistory.AnyChange("amount_minor", "on_reached")),
+    pghistory.DeleteEvent(),
+    exclude=["month", "spent_minor", "forecast_minor", "refreshed_at"],
+)
+class Budget(models.Model):
+    """What an organization, or one of its projects, wants to spend in a calendar month, in minor units of its currency.
+
+    Billing writes down what was spent and what the month comes to; the figures are those of `month` (the first day of
+    the local month) and stand for nothing in another one.
+    """
+
+    class OnReached(models.TextChoices):
+        WARN = "warn", _("Only tell us")
+        BLOCK = "block", _("Refuse new orders")
+        STOP = "stop", _("Refuse new orders and stop machines")
+
+    key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
+    organization = models.ForeignKey(
+        Organization, models.CASCADE, related_name="budgets", verbose_name=_("organization")
+    )
+    # None: the whole organization.
+    project = models.ForeignKey(
+        Project, models.CASCADE, null=True, blank=True, related_name="budgets", verbose_name=_("project")
+    )
+    amount_minor = models.BigIntegerField(_("amount a month (minor units)"))
+    on_reached = models.CharField(_("when it is used up"), max_length=5, choices=OnReached, default=OnReached.WARN)
+    created_by = models.ForeignKey(User, models.SET_NULL, null=True, related_name="+", verbose_name=_("added by"))
+    created_at = models.DateTimeField(_("created at"))
+    month = models.DateField(_("month"), null=True, blank=True, editable=False)
+    spent_minor = models.BigIntegerField(_("spent (minor units)"), default=0, editable=False)
+    forecast_minor = models.BigIntegerField(_("forecast (minor units)"), default=0, editable=False)
+    refreshed_at = models.DateTimeField(_("refreshed at"), null=True, blank=True, editable=False)
+
+    class Meta:
+        verbose_name = _("budget")
+        verbose_name_plural = _("budgets")
+        constraints = [
+            models.UniqueConstraint(
+                fields=["organization", "project"], nulls_distinct=False, name="budget_once_a_scope"
+            ),
+            models.CheckConstraint(condition=Q(amount_minor__gt=0), name="budget_positive"),
+        ]
+
+    def __str__(self) -> str:
+        return str(self.project or self.organization)
+
+    def spent_in(self, month: date) -> int:
+        """What was spent in the local month that begins on this day, as far as it is written down."""
+        return self.spent_minor if self.month == month else 0
+
+
 class CreditLine(models.Model):
     """What an organization may still commit to, in minor units of its currency.
 
@@ -169,9 +223,6 @@ class CreditLine(models.Model):
         constraints = [
             models.CheckConstraint(condition=Q(limit_minor__gte=0), name="credit_limit_not_negative"),
             models.CheckConstraint(condition=Q(committed_minor__gte=0), name="credit_committed_not_negative"),
-            models.CheckConstraint(
-                condition=Q(available_minor__lte=F("limit_minor")), name="credit_available_in_limit"
-            ),
         ]
 
     def __str__(self) -> str:
@@ -222,6 +273,8 @@ class Notification(models.Model):
         RENTAL_READY = "rental_ready", _("Machine ready")
         RENTAL_FAILED = "rental_failed", _("Machine failed")
         RENTAL_LOST = "rental_lost", _("Machine lost")
+        RENTAL_SUSPENDED = "rental_suspended", _("Machine suspended")
+        RENTAL_NOT_RESUMED = "rental_not_resumed", _("Machine not started again")
         AUTO_STOPPED = "auto_stopped", _("Stopped by a rule")
         AUTO_STOP_FAILED = "auto_stop_failed", _("Rule could not stop a machine")
         RENTAL_EXPIRING = "rental_expiring", _("Term ending")
@@ -230,7 +283,14 @@ class Notification(models.Model):
         QUOTE_SENT = "quote_sent", _("Quote received")
         INVOICE_ISSUED = "invoice_issued", _("Invoice issued")
         INVOICE_OVERDUE = "invoice_overdue", _("Invoice overdue")
+        INVOICE_REMINDER = "invoice_reminder", _("Invoice reminder")
         CREDIT_LOW = "credit_low", _("Credit running low")
+        ARREARS_BEGUN = "arrears_begun", _("Balance below zero")
+        ARREARS_SUSPENDED = "arrears_suspended", _("Machines suspended")
+        ARREARS_KEPT = "arrears_kept", _("Data about to be deleted")
+        ARREARS_RELEASED = "arrears_released", _("Data deleted")
+        ARREARS_CLEARED = "arrears_cleared", _("Balance settled")
+        BUDGET_REACHED = "budget_reached", _("Budget used")
 
     key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     organization = models.ForeignKey(

@@ -83,6 +83,20 @@ WORDS: dict[str, Words] = {
         _("See what happened"),
         "bad",
     ),
+    # name
+    Kind.RENTAL_SUSPENDED: Words(
+        _("“%(name)s” was suspended"),
+        _("Our staff switched this machine off. Its disk is kept; please contact us."),
+        _("Open the machine"),
+        "bad",
+    ),
+    # name
+    Kind.RENTAL_NOT_RESUMED: Words(
+        _("“%(name)s” waits for free cards"),
+        _("It is no longer suspended, but the server that keeps its disk has no free cards. Start it once there are."),
+        _("Open the machine"),
+        "warn",
+    ),
     # name, rule
     Kind.AUTO_STOPPED: Words(
         _("“%(name)s” was stopped by its rule"),
@@ -149,6 +163,83 @@ WORDS: dict[str, Words] = {
         _("Open billing"),
         "warn",
     ),
+    # number, amount, date, days: how many after the day of payment
+    Kind.INVOICE_REMINDER: Words(
+        _("Reminder: invoice %(number)s is overdue"),
+        _("%(amount)s was due by %(date)s, more than %(days)s days ago. Please pay it, or write to us about it."),
+        _("Open the invoice"),
+        "bad",
+    ),
+    # amount, hours, date
+    Kind.ARREARS_BEGUN: Words(
+        _("Your balance is below zero"),
+        _(
+            "%(amount)s is missing. Machines by the hour run and are billed for %(hours)s h more, until %(date)s; then"
+            " they are suspended."
+        ),
+        _("Top up or pay"),
+        "bad",
+    ),
+    # amount, days, date
+    Kind.ARREARS_SUSPENDED: Words(
+        _("Your machines by the hour were suspended"),
+        _(
+            "%(amount)s is missing. Disks and data are kept for %(days)s days, until %(date)s, and then deleted. Top up"
+            " and the machines go on by themselves."
+        ),
+        _("Top up or pay"),
+        "bad",
+    ),
+    # amount, days: that are left, date
+    Kind.ARREARS_KEPT: Words(
+        _("Days until your data is deleted: %(days)s"),
+        _(
+            "%(amount)s is missing. The disks of your suspended machines are deleted after %(date)s unless you top up"
+            " before."
+        ),
+        _("Top up or pay"),
+        "bad",
+    ),
+    # amount
+    Kind.ARREARS_RELEASED: Words(
+        _("Your suspended machines were deleted"),
+        _("The balance stayed below zero for as long as their data was kept. %(amount)s is still to be paid."),
+        _("Open billing"),
+        "bad",
+    ),
+    # outcome: nothing was suspended yet, what was goes on, or nothing is left
+    Kind.ARREARS_CLEARED: Words(
+        _("Your balance is settled"),
+        "%(outcome)s",
+        _("Open billing"),
+        "good",
+        {
+            "outcome": {
+                "in_time": _("Thank you. Your machines run on."),
+                "resumed": _(
+                    "Thank you. Machines that ran are started again, as far as their servers have free cards."
+                ),
+                "released": _("Thank you. You can order again."),
+            }
+        },
+    ),
+    # name, percent, spent, amount, does
+    Kind.BUDGET_REACHED: Words(
+        _("Budget “%(name)s”: %(percent)s %% used"),
+        _("%(spent)s of %(amount)s was spent this month. %(does)s"),
+        _("Open budgets"),
+        "warn",
+        {
+            "does": {
+                "": "",
+                "block": _("New orders are refused until the month ends or the budget is raised."),
+                "stop": _(
+                    "Machines by the hour are stopped and new orders refused until the month ends or the budget is"
+                    " raised."
+                ),
+            }
+        },
+    ),
 }
 
 
@@ -194,8 +285,14 @@ GROUPS: tuple[Group, ...] = (
     Group(
         "machines",
         _("Machines"),
-        _("Ready, failed or lost."),
-        (Kind.RENTAL_READY, Kind.RENTAL_FAILED, Kind.RENTAL_LOST),
+        _("Ready, failed, lost or suspended."),
+        (
+            Kind.RENTAL_READY,
+            Kind.RENTAL_FAILED,
+            Kind.RENTAL_LOST,
+            Kind.RENTAL_SUSPENDED,
+            Kind.RENTAL_NOT_RESUMED,
+        ),
     ),
     Group(
         "rules",
@@ -218,8 +315,19 @@ GROUPS: tuple[Group, ...] = (
     Group(
         "money",
         _("Invoices and credit"),
-        _("An invoice was issued or is overdue, credit runs low."),
-        (Kind.INVOICE_ISSUED, Kind.INVOICE_OVERDUE, Kind.CREDIT_LOW),
+        _("An invoice was issued or is overdue, credit runs low or is used up, a budget is used."),
+        (
+            Kind.INVOICE_ISSUED,
+            Kind.INVOICE_OVERDUE,
+            Kind.INVOICE_REMINDER,
+            Kind.CREDIT_LOW,
+            Kind.ARREARS_BEGUN,
+            Kind.ARREARS_SUSPENDED,
+            Kind.ARREARS_KEPT,
+            Kind.ARREARS_RELEASED,
+            Kind.ARREARS_CLEARED,
+            Kind.BUDGET_REACHED,
+        ),
         verb="bills",
         always=True,
     ),

@@ -282,6 +282,14 @@ HEADROOM_HOURS = env.integer("HEADROOM_HOURS", 24, minimum=1)
 STOPPED_RETENTION_DAYS = env.integer("STOPPED_RETENTION_DAYS", 15, minimum=1)
 EXPIRED_RETENTION_DAYS = env.integer("EXPIRED_RETENTION_DAYS", 15, minimum=1)
 CLUSTER_RETENTION_DAYS = env.integer("CLUSTER_RETENTION_DAYS", 7, minimum=1)
+# A wallet below zero: hours that machines by the hour run on, days their data is then kept, the days of these on which
+# the customer is told again, and minutes between marking data for deletion and deleting it (the balance is read twice).
+ARREARS_GRACE_HOURS = env.integer("ARREARS_GRACE_HOURS", 2, minimum=0)
+ARREARS_RETENTION_DAYS = env.integer("ARREARS_RETENTION_DAYS", 15, minimum=1)
+ARREARS_NOTICE_DAYS = env.integers("ARREARS_NOTICE_DAYS", "7,12,14", minimum=1)
+ARREARS_RELEASE_MINUTES = env.integer("ARREARS_RELEASE_MINUTES", 10, minimum=0)
+# Days after the day of payment on which customers with a credit line are reminded of an unpaid invoice.
+DUNNING_DAYS = env.integers("DUNNING_DAYS", "3,7,14", minimum=1)
 # Requests for a quote an hour, from one organization or, without one, from one address.
 QUOTE_REQUESTS_PER_HOUR = env.integer("QUOTE_REQUESTS_PER_HOUR", 10, minimum=1)
 # How long units that became free are announced to one on the waitlist before the next is told of them.

@@ -25,12 +25,20 @@ WISHED: dict[str, str | Promise] = {
     "retry": _("Another attempt to make %(object)s was ordered."),
     "destroyed_by_operator": _("%(object)s was ended by our staff."),
     "term_over": _("The term of %(object)s has ended."),
+    "suspend_arrears": _("%(object)s was suspended: the balance is below zero."),
+    "suspend_operator": _("%(object)s was suspended by our staff."),
+    "resume": _("The suspension of %(object)s was taken back."),
+    "arrears_unpaid": _(
+        "%(object)s was kept for as long as agreed, the balance stayed below zero, and it is deleted now."
+    ),
+    "budget": _("%(object)s was stopped by a budget that is used up."),
     "kept_long_enough": _("%(object)s was kept for as long as agreed and is deleted now."),
 }
 OTHER_WISH = _("%(object)s: %(what)s")
 REACHED: dict[str, str | Promise] = {
     Status.RUNNING: _("%(object)s is running: login and cards were checked."),
     Status.STOPPED: _("%(object)s has stopped; its disk is kept."),
+    Status.SUSPENDED: _("%(object)s is suspended; its disk is kept."),
     Status.GONE: _("%(object)s and its disk were deleted."),
     Status.FAILED: _("%(object)s could not be made; its cards were released."),
     Status.LOST: _("%(object)s was lost: the data centre no longer has it."),

@@ -24,7 +24,7 @@ from rentals.progress import timeline
 
 STATES = {
     "running": "success", "stopped": "info", "creating": "info", "booting": "info", "verifying": "info",
-    "stopping": "info", "starting": "info", "destroying": "info", "reserved": "info",
+    "stopping": "info", "suspended": "warning", "starting": "info", "destroying": "info", "reserved": "info",
     "failed": "danger", "lost": "danger", "needs_operator": "warning",
 }  # fmt: skip
 
@@ -130,12 +130,23 @@ class RuleRows(Rows):
 class RentalDesk(Desk):
     """Machines that were ordered. Each says why it waits, when its next step is and what happened so far."""
 
-    buttons = ("retry", "stop", "start", "destroy")
+    buttons = ("retry", "stop", "start", "suspend", "resume", "destroy")
     actions = (bulk("retry", gettext_lazy("Try the chosen ones again")),)
     refusals = (verbs.RentalRefused, verbs.IllegalMove)
     select = ("organization", "project", "pool", "subscription", "order_line__order", "order_line__offer__gpu_model")
     fieldsets = (
-        (None, {"fields": (("name", "identity"), ("customer", "project"), ("product", "pool"), ("state", "desired"))}),
+        (
+            None,
+            {
+                "fields": (
+                    ("name", "identity"),
+                    ("customer", "project"),
+                    ("product", "pool"),
+                    ("state", "desired"),
+                    ("suspension", "suspended"),
+                )
+            },
+        ),
         (
             gettext_lazy("Why it waits"),
             {"fields": ("waits", ("reason", "failure"), ("attempts", "next_step"), "deadline")},
@@ -147,7 +158,7 @@ class RentalDesk(Desk):
     )
     inlines = (MemberRows, RuleRows, TimelineRows)
     list_display = ("name", "customer", "pool", "state", "waits", "next_step", "attempts", "age")
-    list_filter = ("status", ReasonFilter, "pool", "desired", "created_at")
+    list_filter = ("status", ReasonFilter, "suspension", "pool", "desired", "created_at")
     search_fields = ("name", "=key", "organization__name", "members__host__name", "ssh_host")
     date_hierarchy = "created_at"
     ordering = ("-created_at", "-pk")
@@ -164,6 +175,7 @@ class RentalDesk(Desk):
     first_running = show.instant("running_at", gettext_lazy("first running at"))
     stopped = show.instant("stopped_at", gettext_lazy("stopped at"))
     ended = show.instant("ended_at", gettext_lazy("ended at"))
+    suspended = show.instant("suspended_at", gettext_lazy("suspended at"))
 
     def lookup_allowed(self, lookup: str, value: str, request: HttpRequest | None = None) -> bool:
         return lookup == "order_line__order__id__exact" or super().lookup_allowed(lookup, value, request)
@@ -224,6 +236,35 @@ class RentalDesk(Desk):
     def start(self, request: HttpRequest, rental: Rental) -> str:
         verbs.request_start(rental_id=rental.pk, actor=request.user, at=clock.now())
         return _("%(rental)s is being started.") % {"rental": rental}
+
+    @button(
+        gettext_lazy("Suspend"),
+        explain=gettext_lazy(
+            "The machine is switched off and its disk kept; the customer is told and cannot start it. By the hour its"
+            " cards go back and only the disk is billed; a term keeps its cards and its end. A payment does not"
+            " undo it."
+        ),
+        shown=lambda rental: (
+            (rental.status in verbs.SUSPENDABLE or rental.suspension == Rental.Suspension.ARREARS)
+            and rental.suspension != Rental.Suspension.OPERATOR
+        ),
+        danger=True,
+    )
+    def suspend(self, request: HttpRequest, rental: Rental) -> str:
+        verbs.suspend(rental_id=rental.pk, reason=Rental.Suspension.OPERATOR, actor=request.user, at=clock.now())
+        return _("%(rental)s is being suspended.") % {"rental": rental}
+
+    @button(
+        gettext_lazy("Resume"),
+        explain=gettext_lazy(
+            "The suspension is taken back: a machine that ran is started again, one that was stopped stays stopped."
+            " Where the balance is still below zero it is suspended again."
+        ),
+        shown=lambda rental: rental.status == Rental.Status.SUSPENDED,
+    )
+    def resume(self, request: HttpRequest, rental: Rental) -> str:
+        verbs.resume(rental_id=rental.pk, actor=request.user, at=clock.now())
+        return _("The suspension of %(rental)s was taken back.") % {"rental": rental}
 
     @button(
         gettext_lazy("Destroy"),

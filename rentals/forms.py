@@ -18,6 +18,7 @@ STATES = [
     ("", _("All")),
     ("running", _("Running")),
     ("stopped", _("Stopped")),
+    ("suspended", _("Suspended")),
     ("moving", _("In progress")),
     ("attention", _("Needs attention")),
     ("over", _("Terminated")),

@@ -1,4 +1,5 @@
-"""How long a machine's disk is kept after its stop by the hour, or after its term: days of the settings."""
+"""How long a machine's disk is kept after its stop by the hour, after its term, and while it is suspended for arrears:
+days of the settings. The disks of arrears are released by billing, which knows the balance."""
 
 from __future__ import annotations
 
@@ -16,12 +17,16 @@ Status = Rental.Status
 
 
 def kept_until(rental: Rental) -> datetime | None:
-    """When a stopped machine's disk is deleted by itself; None while it is not stopped, or a term has no end yet.
+    """When the disk of a machine that is off is deleted by itself; None while it is not off, a term has no end yet, or
+    our staff decides.
 
     Needs the subscription and the order line's offer loaded.
     """
-    if rental.status != Status.STOPPED:
+    if rental.status not in {Status.STOPPED, Status.SUSPENDED}:
         return None
+    if rental.subscription.is_hourly and rental.suspended_at is not None:
+        in_arrears = rental.suspension == Rental.Suspension.ARREARS
+        return rental.suspended_at + timedelta(days=settings.ARREARS_RETENTION_DAYS) if in_arrears else None
     if rental.subscription.is_hourly:
         return rental.stopped_at + timedelta(days=settings.STOPPED_RETENTION_DAYS) if rental.stopped_at else None
     ends_at, is_cluster = rental.subscription.ends_at, rental.order_line.offer.kind == Offer.Kind.CLUSTER

@@ -47,7 +47,9 @@ def write(
         raise Overtaken
     if rental.subscription.ended_at != seen.subscription.ended_at and prepare is _release_if_unpaid:
         raise Overtaken
-    if decision.to in {Status.STOPPED, Status.SUSPENDED} and (decision.to == Status.SUSPENDED) != bool(rental.suspension):
+    if decision.to in {Status.STOPPED, Status.SUSPENDED} and (decision.to == Status.SUSPENDED) != bool(
+        rental.suspension
+    ):
         # Suspended, or released from it, while the engine was asked.
         raise Overtaken
     # First what was asked of the engine, then what came of it: the timeline is read in this order.

@@ -36,6 +36,11 @@ STOP: Cycle = (
     (Status.STOPPING, gettext_lazy("Stop requested")),
     (Status.STOPPED, gettext_lazy("Machine stopped, disk kept")),
 )
+SUSPENDING: Cycle = (
+    (Status.STOPPING, gettext_lazy("Being suspended")),
+    (Status.SUSPENDED, gettext_lazy("Suspended, disk kept")),
+)
+KEPT_OFF: Cycle = SUSPENDING[1:]
 END: Cycle = (
     (Status.DESTROYING, gettext_lazy("Being deleted")),
     (Status.GONE, gettext_lazy("Machine and disk deleted, cards free")),
@@ -64,6 +69,9 @@ def steps(rental: Rental, events: Sequence[RentalEvent]) -> list[Step]:
     cycle, reached = _reached(events)
     if cycle is END and rental.failure and rental.running_at is None:
         cycle = FAILING
+    if rental.suspension:
+        was_running = cycle is STOP and Status.STOPPED not in reached
+        cycle = SUSPENDING if was_running else KEPT_OFF
     shown: list[Step] = []
     for status, label in cycle:
         at = reached.get(status)
@@ -110,6 +118,11 @@ WISHES: dict[str, Text] = {
     "destroyed_by_operator": gettext_lazy("Ended by an operator"),
     "term_over": gettext_lazy("The term has ended"),
     "kept_long_enough": gettext_lazy("The keeping time is over"),
+    "suspend_arrears": gettext_lazy("Suspended: the balance is below zero"),
+    "suspend_operator": gettext_lazy("Suspended by our staff"),
+    "resume": gettext_lazy("Suspension taken back"),
+    "arrears_unpaid": gettext_lazy("The balance stayed below zero for as long as the data was kept"),
+    "budget": gettext_lazy("Stopped by a budget that is used up"),
     "auto_stop_at_time": gettext_lazy("Stopped by rule: the time that was set has come"),
     "auto_stop_set_at_time": gettext_lazy("Auto-stop set: at a time"),
     "auto_stop_removed_idle": gettext_lazy("Auto-stop removed: when idle"),

@@ -122,6 +122,11 @@ def in_trouble(organization: Organization, *, since: datetime) -> QuerySet[Renta
     return Rental.objects.filter(waiting | failed, organization=organization)
 
 
+def suspended(organization: Organization) -> QuerySet[Rental]:
+    """Its machines that the platform keeps off, those on their way there too; the newest first."""
+    return Rental.objects.filter(organization=organization).exclude(suspension="")
+
+
 def ending(*, at: datetime, until: datetime) -> QuerySet[Rental]:
     """Everybody's machines whose prepaid term ends in `(at, until]`, the first first."""
     return (
@@ -138,6 +143,7 @@ def ending(*, at: datetime, until: datetime) -> QuerySet[Rental]:
 STATES: dict[str, tuple[str, ...]] = {
     "running": (Status.RUNNING,),
     "stopped": (Status.STOPPED,),
+    "suspended": (Status.SUSPENDED,),
     "moving": Rental.MOVING,
     "attention": (Status.NEEDS_OPERATOR, Status.LOST, Status.FAILED),
     "over": (Status.GONE,),

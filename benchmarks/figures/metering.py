@@ -131,7 +131,7 @@ SELECT gen_random_uuid(), %(organization)s, %(project)s, %(line)s, gen_random_uu
 _RENTALS = """
 INSERT INTO rentals_rental (key, organization_id, project_id, order_line_id, subscription_id, name, pool_id, status,
                             desired, generation, public_keys, reason, failure, absences, attempts, ssh_host, ssh_user,
-                            host_key, host_key_fingerprint, meter, metered_from, created_at, running_at)
+                            host_key, host_key_fingerprint, meter, metered_from, created_at, running_at, suspension)
 SELECT unit, organization_id, project_id, order_line_id, id, 'r-' || id, %(pool)s, 'running', 'running', 1, '{}', '',
-       '', 0, 0, '', '', '', '', 'card_hour', %(start)s, %(start)s, %(start)s
+       '', 0, 0, '', '', '', '', 'card_hour', %(start)s, %(start)s, %(start)s, ''
   FROM orders_subscription WHERE order_line_id = %(line)s"""

@@ -50,6 +50,17 @@ def integer(name: str, default: int, *, minimum: int | None = None) -> int:
     return number
 
 
+def integers(name: str, default: str = "", *, minimum: int | None = None) -> tuple[int, ...]:
+    """A comma-separated list of whole numbers, each at least `minimum` where one is given; rising, each once."""
+    try:
+        numbers = sorted({int(part) for part in words(name, default)})
+    except ValueError:
+        raise BadSetting(f"{name} must be whole numbers with commas between them, not {text(name)!r}") from None
+    if minimum is not None and numbers and numbers[0] < minimum:
+        raise BadSetting(f"{name} must hold nothing below {minimum}, not {numbers[0]}")
+    return tuple(numbers)
+
+
 def words(name: str, default: str = "") -> list[str]:
     """A comma-separated list without empty entries."""
     return [part.strip() for part in text(name, default).split(",") if part.strip()]

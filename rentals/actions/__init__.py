@@ -7,12 +7,14 @@ from rentals.actions.auto_stop import BadRule, TermKeepsPrice, enforce_auto_stop
 from rentals.actions.moving import IllegalMove, locked, move_rental
 from rentals.actions.opening import UnitWithoutCards, open_rentals
 from rentals.actions.operating import destroy_by_operator, retry
-from rentals.actions.refusals import Busy, NoCapacity, NoCredit, NotNow, RentalRefused, TermOver
+from rentals.actions.refusals import Busy, NoCapacity, NoCredit, NotNow, RentalRefused, Suspended, TermOver
+from rentals.actions.suspending import SUSPENDABLE, resume, suspend
 from rentals.actions.telling import tell_of_ending_terms
 from rentals.actions.terms import enforce_terms, expire_term
 from rentals.actions.wishes import request_start, request_stop, request_terminate
 
 __all__ = [
+    "SUSPENDABLE",
     "BadRule",
     "Busy",
     "IllegalMove",
@@ -20,6 +22,7 @@ __all__ = [
     "NoCredit",
     "NotNow",
     "RentalRefused",
+    "Suspended",
     "TermKeepsPrice",
     "TermOver",
     "UnitWithoutCards",
@@ -34,7 +37,9 @@ __all__ = [
     "request_start",
     "request_stop",
     "request_terminate",
+    "resume",
     "retry",
     "set_auto_stop",
+    "suspend",
     "tell_of_ending_terms",
 ]

@@ -178,7 +178,9 @@ def fire(*, rule_id: int, at: datetime) -> list[int]:
     if not auto_stop.is_due(rule, at=at):
         return []
     if rental.status != Status.RUNNING:
-        if rule.kind == Kind.AT_TIME and rental.status in {Status.STOPPING, Status.STOPPED}:
+        # A suspended machine may run again; the rule is due then.
+        stays_off = rental.status in {Status.STOPPING, Status.STOPPED} and not rental.suspension
+        if rule.kind == Kind.AT_TIME and stays_off:
             _switch_off(rule, Note.NOT_RUNNING)
         return []
     request_stop(rental_id=rental.pk, actor=None, at=at, why=f"auto_stop_{rule.kind}", details=details(rule))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from django.utils.translation import gettext_lazy as _
 
-from marketplace.lib.refusals import Refusal
+from marketplace.lib.refusals import Refusal, Text
 from rentals.models import Rental
 
 
@@ -22,6 +24,28 @@ class NotNow(RentalRefused):
             message=_("“%(name)s” is %(status)s; this is not possible now.")
             % {"name": rental.name, "status": rental.get_status_display()}
         )
+
+
+class Suspended(RentalRefused):
+    """The platform keeps it off; `page` names where the customer can do something about it."""
+
+    code = "suspended"
+    SAID: ClassVar[dict[str, tuple[Text, Text, str]]] = {
+        Rental.Suspension.ARREARS: (
+            _("“%(name)s” is suspended because your balance is below zero. Its disk is kept."),
+            _("Top up or pay what is open; the machine then goes on by itself."),
+            "billing:overview",
+        ),
+        Rental.Suspension.OPERATOR: (
+            _("“%(name)s” was suspended by our staff. Its disk is kept."),
+            _("Please contact us."),
+            "",
+        ),
+    }
+
+    def __init__(self, rental: Rental) -> None:
+        message, self.next_step, self.page = self.SAID[rental.suspension]
+        super().__init__(message=message % {"name": rental.name})
 
 
 class NoCapacity(RentalRefused):

@@ -21,7 +21,8 @@ TERM_NOTICES = (1, 3, 7)
 
 
 def tell_of_move(*, rental: Rental, before: str, first_run: bool, at: datetime) -> None:
-    """Notices about a move that was just written: ready for the first time, failed, lost; any other is told nobody.
+    """Notices about a move that was just written: ready for the first time, failed, lost, suspended by our staff;
+    any other is told nobody.
 
     A rental fails or is lost each time anew, so those facts carry their instant. Needs the subscription's organization
     loaded; the caller holds the rental's lock.
@@ -30,6 +31,9 @@ def tell_of_move(*, rental: Rental, before: str, first_run: bool, at: datetime) 
         _tell(rental, Kind.RENTAL_READY, str(rental.key), {}, at)
     elif rental.status == Status.LOST:
         _tell(rental, Kind.RENTAL_LOST, f"{rental.key}:{at.isoformat()}", {}, at)
+    elif rental.status == Status.SUSPENDED and rental.suspension == Rental.Suspension.OPERATOR:
+        # Of a balance below zero the organization is told once, not for every machine.
+        _tell(rental, Kind.RENTAL_SUSPENDED, f"{rental.key}:{at.isoformat()}", {}, at)
     elif outcome := _failed(rental, before):
         _tell(rental, Kind.RENTAL_FAILED, f"{rental.key}:{at.isoformat()}", {"outcome": outcome}, at)
 

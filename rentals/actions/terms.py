@@ -20,6 +20,8 @@ from rentals.models import Rental, RentalEvent
 
 logger = logging.getLogger(__name__)
 Status, Desired = Rental.Status, Rental.Desired
+# Off, with the disk there; a term keeps its cards meanwhile.
+KEPT = frozenset({Status.STOPPED, Status.SUSPENDED})
 
 
 def enforce_terms(*, at: datetime) -> int:
@@ -63,13 +65,13 @@ def expire_term(*, rental_id: int, at: datetime) -> None:
     if ends_at is None or ends_at > at:
         raise NotNow(seen)
     orders.end_subscription(subscription_id=seen.subscription_id, at=ends_at)
-    if seen.status == Status.STOPPED:
+    if seen.status in KEPT:
         inventory.release([seen.key], at=at)
     rental = locked(rental_id)
     note(rental=rental, kind=RentalEvent.Kind.WISH, what="term_over", at=at)
     if rental.status == Status.RUNNING:
         move_rental(rental=rental, to=Status.STOPPING, at=at, **due_now(at), desired=Desired.STOPPED)
-    elif rental.status == Status.STOPPED and seen.status != Status.STOPPED:
+    elif rental.status in KEPT and seen.status not in KEPT:
         raise NotNow(rental)
 
 

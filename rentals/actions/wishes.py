@@ -16,7 +16,7 @@ from catalog import inventory
 from orders import actions as orders
 from rentals import metering
 from rentals.actions.moving import due_now, locked, move_rental, note
-from rentals.actions.refusals import Busy, NoCapacity, NoCredit, NotNow, TermOver
+from rentals.actions.refusals import Busy, NoCapacity, NoCredit, NotNow, Suspended, TermOver
 from rentals.models import Rental, RentalEvent
 from rentals.rules import deadline_after
 
@@ -36,11 +36,13 @@ def request_stop(
     """Stop the machine, keep its disk. By the hour the card meter ends and the disk's begins with this request.
 
     `why` and `details` are what the timeline says: a person's click, or a rule with its figures. Repeating it changes
-    nothing. Raises NotNow unless it runs.
+    nothing. Raises Suspended or NotNow unless it runs.
     """
     rental = locked(rental_id)
     if rental.status in {Status.STOPPING, Status.STOPPED} and rental.desired == Desired.STOPPED:
         return rental
+    if rental.suspension:
+        raise Suspended(rental)
     if rental.status != Status.RUNNING:
         raise NotNow(rental)
     metering.open_meter(rental=rental, meter=Meter.DISK_GB_HOUR, at=at)
@@ -55,7 +57,7 @@ def request_start(*, rental_id: int, actor: User | None, at: datetime) -> Rental
 
     The disk's meter runs until the machine was logged into again; then the card meter begins. An hourly unit's
     headroom stayed committed while it was stopped, so none is taken; but a credit line that no longer carries what
-    is committed refuses. Repeating it changes nothing. Raises NotNow, TermOver, NoCredit or NoCapacity.
+    is committed refuses. Repeating it changes nothing. Raises Suspended, NotNow, TermOver, NoCredit or NoCapacity.
     """
     seen = Rental.objects.select_related("subscription").get(pk=rental_id)
     if seen.desired == Desired.RUNNING and seen.status in {Status.STARTING, *BEFORE_RUNNING, Status.RUNNING}:
@@ -65,7 +67,7 @@ def request_start(*, rental_id: int, actor: User | None, at: datetime) -> Rental
     if seen.subscription.is_hourly:
         _require_credit(seen.organization_id)
         # Host and cards are locked before the rental; a parallel start that lost is refused below and rolled back.
-        cards = _claim_again(seen, at)
+        cards = claim_again(seen, at)
     rental = locked(rental_id)
     _require_stopped(rental, at)
     for ordinal, serials in cards.items():
@@ -85,6 +87,8 @@ def request_start(*, rental_id: int, actor: User | None, at: datetime) -> Rental
 
 
 def _require_stopped(rental: Rental, at: datetime) -> None:
+    if rental.suspension:
+        raise Suspended(rental)
     if rental.status != Status.STOPPED:
         raise NotNow(rental)
     subscription = rental.subscription
@@ -98,7 +102,7 @@ def _require_credit(organization_id: int) -> None:
         raise NoCredit
 
 
-def _claim_again(rental: Rental, at: datetime) -> dict[int, list[str]]:
+def claim_again(rental: Rental, at: datetime) -> dict[int, list[str]]:
     """Cards on the members' own hosts, by ordinal; a disk does not travel."""
     cards = {}
     # In the order in which hosts are locked everywhere: the first stays locked while the next is waited for.
@@ -139,6 +143,14 @@ def request_terminate(*, rental_id: int, actor: User | None, at: datetime, why: 
     metering.close_meter(rental=rental, at=at)
     note(rental=rental, kind=RentalEvent.Kind.WISH, what=why, at=at, actor=actor)
     move_rental(
-        rental=rental, to=Status.DESTROYING, at=at, actor=actor, **due_now(at), desired=Desired.GONE, deadline_at=None
+        rental=rental,
+        to=Status.DESTROYING,
+        at=at,
+        actor=actor,
+        **due_now(at),
+        desired=Desired.GONE,
+        deadline_at=None,
+        suspension=Rental.Suspension.NONE,
+        suspended_at=None,
     )
     return rental

@@ -32,9 +32,11 @@ ALREADY = gettext_lazy("It is stopped or stopping already.")
 NOT_READY = gettext_lazy("It is not ready yet; it can be stopped once it runs.")
 WAITS = gettext_lazy("Our staff looks after it; it can be terminated, but not stopped.")
 GOES = gettext_lazy("It is being deleted or is gone.")
+KEPT_OFF = gettext_lazy("It is suspended: it is off already.")
 WHY_NOT: dict[str, Promise] = {
     Status.STOPPING: ALREADY,
     Status.STOPPED: ALREADY,
+    Status.SUSPENDED: KEPT_OFF,
     Status.DESTROYING: GOES,
     Status.GONE: GOES,
     Status.FAILED: GOES,

@@ -57,6 +57,7 @@ class RentalDetail(OneRental):
         may_operate = can(self.membership, "operate")
         context = facts_of(rental, at) | {
             "may_operate": may_operate,
+            "sees_bills": can(self.membership, "bills"),
             "said": request.GET.get("seen", rental.status) != rental.status,
             "busy": readings.now(rental, at=at),
             "hour": readings.last_hour(rental, at=at),
@@ -72,6 +73,7 @@ class RentalLive(OneRental):
         rental = self.rental(key)
         context = facts_of(rental, clock.now()) | {
             "may_operate": can(self.membership, "operate"),
+            "sees_bills": can(self.membership, "bills"),
             "said": request.GET.get("seen", rental.status) != rental.status,
         }
         return render(request, "rentals/_live.html", context)
@@ -109,6 +111,7 @@ def facts_of(rental: Rental, at: datetime) -> dict[str, Any]:
         "kept_until": kept_until(rental),
         "ssh": ssh_command(rental) if rental.status == Status.RUNNING else "",
         "stopped_by": _stopped_by(rental, events),
+        "suspended": actions.Suspended(rental) if rental.suspension else None,
         "trouble": reasons.explain(
             status=rental.status,
             reason=rental.reason,
@@ -134,7 +137,7 @@ def _stopped_by(rental: Rental, events: list[RentalEvent]) -> str | Promise:
     """The rule that stopped it, in words; empty where a person did."""
     if rental.status not in {Status.STOPPING, Status.STOPPED}:
         return ""
-    stops = {"stop", *(f"auto_stop_{kind}" for kind in AutoStopRule.Kind.values)}
+    stops = {"stop", "budget", *(f"auto_stop_{kind}" for kind in AutoStopRule.Kind.values)}
     last = next((event for event in reversed(events) if event.what in stops), None)
     return progress.what_happened(last) if last is not None and last.what != "stop" else ""
 
@@ -142,7 +145,7 @@ def _stopped_by(rental: Rental, events: list[RentalEvent]) -> str | Promise:
 def _holds_cards(rental: Rental) -> bool:
     """A stopped hourly machine and one whose term is over gave theirs back."""
     released = rental.subscription.is_hourly or rental.subscription.ended_at is not None
-    return rental.status not in Rental.OVER and not (rental.status == Status.STOPPED and released)
+    return rental.status not in Rental.OVER and not (rental.status in {Status.STOPPED, Status.SUSPENDED} and released)
 
 
 # --- questions before acting -----------------------------------------------------------------------------------------
