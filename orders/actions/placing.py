@@ -274,6 +274,7 @@ def _write(buyer: Buyer, lines: Sequence[OrderLine], at: datetime, *, hold_expir
     total_minor = sum(line.amount_minor for line in lines)
     status = Order.Status.AWAITING_PAYMENT if total_minor else Order.Status.CONFIRMED
     row: dict[str, Any] = {
+        "kind": str(Order.Kind.NEW),
         "key": uuid.uuid4(),
         "organization_id": buyer.organization.pk,
         "project_id": buyer.project.pk,
@@ -316,9 +317,9 @@ def _agreed(line: OrderLine, currency: str, *, starts_now: bool) -> dict[str, An
 
 _WRITE = """
 WITH placed AS (
-  INSERT INTO orders_order (key, organization_id, project_id, placed_by_id, request_key, status, currency, total_minor,
+  INSERT INTO orders_order (kind, key, organization_id, project_id, placed_by_id, request_key, status, currency, total_minor,
                             placed_at, hold_expires_at, paid_at)
-  VALUES (%(key)s, %(organization_id)s, %(project_id)s, %(placed_by_id)s, %(request_key)s, %(status)s, %(currency)s,
+  VALUES (%(kind)s, %(key)s, %(organization_id)s, %(project_id)s, %(placed_by_id)s, %(request_key)s, %(status)s, %(currency)s,
           %(total_minor)s, %(placed_at)s, %(hold_expires_at)s, %(paid_at)s)
   RETURNING id
 ), agreed AS (
