@@ -1,4 +1,4 @@
-"""Console pages of billing: where the organization stands, its invoices, paying one, taking them away as a file."""
+"""Pressing Pay: on to Stripe's page of an invoice."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ import time
 from datetime import datetime
 from uuid import UUID
 
-from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.core.paginator import Paginator
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
-from django.http.response import HttpResponseBase
-from django.shortcuts import get_object_or_404, redirect, render
-from django.urls import reverse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, redirect
 from django.utils.translation import gettext as _
 from django.views.generic import View
 
@@ -21,94 +17,13 @@ from accounts.access import OrganizationRequired
 from accounts.permissions import can
 from billing import actions, queries
 from billing.actions.pushing import leased
-from billing.exports import SHAPES, invoice_lines_download
-from billing.grouping import arithmetic
 from billing.models import Invoice
 from marketplace.lib import clock
-from marketplace.lib.capitals import in_words
 from orders.models import Order
 
-PAGE_SIZE = 20
 # How long a press on Pay waits for a worker that is opening the invoice already.
 WORKER_SECONDS = 5
 Status = Invoice.Status
-
-
-class Overview(OrganizationRequired, View):
-    """The credit line, the month so far, what is to be paid and what to do next."""
-
-    verb = "bills"
-
-    def get(self, request: HttpRequest) -> HttpResponse:
-        at = clock.now()
-        standing = queries.standing_of(self.organization, at=at)
-        unpaid = list(queries.unpaid_invoices_of(self.organization)[:PAGE_SIZE])
-        context = {
-            "standing": standing,
-            "unpaid": unpaid,
-            "overdue": [invoice for invoice in unpaid if invoice.due_at and invoice.due_at < at],
-            "month_start": clock.month_start(at, self.organization.zone),
-            "month_end": clock.next_month_start(at, self.organization.zone),
-            "may_pay": can(self.membership, "pay"),
-        }
-        return render(request, "billing/overview.html", context)
-
-
-class InvoiceList(OrganizationRequired, View):
-    """The organization's invoices, newest first."""
-
-    verb = "bills"
-
-    def get(self, request: HttpRequest) -> HttpResponse:
-        page = Paginator(queries.invoices_of(self.organization), PAGE_SIZE).get_page(request.GET.get("page"))
-        return render(request, "billing/invoices.html", {"page": page, "may_pay": can(self.membership, "pay")})
-
-
-class InvoiceDetail(OrganizationRequired, View):
-    """One invoice with the arithmetic of every line; `?print=1` is the same as a paper, whole."""
-
-    verb = "bills"
-
-    def get(self, request: HttpRequest, key: UUID) -> HttpResponse:
-        invoice = get_object_or_404(queries.invoices_of(self.organization).select_related("account"), key=key)
-        return self._paper(invoice) if "print" in request.GET else self._page(invoice)
-
-    def _paper(self, invoice: Invoice) -> HttpResponse:
-        context = {
-            "invoice": invoice,
-            "lines": [(line, arithmetic(line, invoice.currency)) for line in invoice.lines.order_by("position")],
-            "in_words": in_words(invoice.total_minor, invoice.currency),
-            "bank_account": settings.BANK_ACCOUNT,
-            "seller": settings.SELLER,
-            "back": reverse("billing:invoice", args=[invoice.key]),
-        }
-        return render(self.request, "billing/invoice_print.html", context)
-
-    def _page(self, invoice: Invoice) -> HttpResponse:
-        request = self.request
-        lines = Paginator(invoice.lines.order_by("position"), 200).get_page(request.GET.get("page"))
-        context = {
-            "invoice": invoice,
-            "page": lines,
-            "lines": [(line, arithmetic(line, invoice.currency)) for line in lines],
-            "payments": invoice.payments.all(),
-            "bank_account": settings.BANK_ACCOUNT,
-            "may_pay": can(self.membership, "pay") and invoice.is_unpaid,
-            "overdue": invoice.is_unpaid and invoice.due_at and invoice.due_at < clock.now(),
-        }
-        return render(request, "billing/invoice.html", context)
-
-
-class InvoiceExport(OrganizationRequired, View):
-    """The organization's own invoice lines as a file."""
-
-    verb = "bills"
-
-    def get(self, request: HttpRequest, shape: str) -> HttpResponseBase:
-        if shape not in SHAPES:
-            raise Http404
-        name = f"invoices-{clock.local_date(clock.now(), self.organization.zone):%Y%m%d}"
-        return invoice_lines_download(queries.invoices_of(self.organization), shape=shape, name=name)
 
 
 class Paying(OrganizationRequired, View):

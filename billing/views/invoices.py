@@ -1,0 +1,81 @@
+"""The organization's invoices: the list, one of them, and both as a file."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from django.conf import settings
+from django.core.paginator import Paginator
+from django.http import Http404, HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.views.generic import View
+
+from accounts.access import OrganizationRequired
+from accounts.permissions import can
+from billing import queries
+from billing.exports import SHAPES, invoice_lines_download
+from billing.grouping import arithmetic
+from billing.models import Invoice
+from marketplace.lib import clock
+from marketplace.lib.capitals import in_words
+
+PAGE_SIZE = 20
+
+
+class InvoiceList(OrganizationRequired, View):
+    """The organization's invoices, newest first."""
+
+    verb = "bills"
+
+    def get(self, request: HttpRequest) -> HttpResponse:
+        page = Paginator(queries.invoices_of(self.organization), PAGE_SIZE).get_page(request.GET.get("page"))
+        return render(request, "billing/invoices.html", {"page": page, "may_pay": can(self.membership, "pay")})
+
+
+class InvoiceDetail(OrganizationRequired, View):
+    """One invoice with the arithmetic of every line; `?print=1` is the same as a paper, whole."""
+
+    verb = "bills"
+
+    def get(self, request: HttpRequest, key: UUID) -> HttpResponse:
+        invoice = get_object_or_404(queries.invoices_of(self.organization).select_related("account"), key=key)
+        return self._paper(invoice) if "print" in request.GET else self._page(invoice)
+
+    def _paper(self, invoice: Invoice) -> HttpResponse:
+        context = {
+            "invoice": invoice,
+            "lines": [(line, arithmetic(line, invoice.currency)) for line in invoice.lines.order_by("position")],
+            "in_words": in_words(invoice.total_minor, invoice.currency),
+            "bank_account": settings.BANK_ACCOUNT,
+            "seller": settings.SELLER,
+            "back": reverse("billing:invoice", args=[invoice.key]),
+        }
+        return render(self.request, "billing/invoice_print.html", context)
+
+    def _page(self, invoice: Invoice) -> HttpResponse:
+        request = self.request
+        lines = Paginator(invoice.lines.order_by("position"), 200).get_page(request.GET.get("page"))
+        context = {
+            "invoice": invoice,
+            "page": lines,
+            "lines": [(line, arithmetic(line, invoice.currency)) for line in lines],
+            "payments": invoice.payments.all(),
+            "bank_account": settings.BANK_ACCOUNT,
+            "may_pay": can(self.membership, "pay") and invoice.is_unpaid,
+            "overdue": invoice.is_unpaid and invoice.due_at and invoice.due_at < clock.now(),
+        }
+        return render(request, "billing/invoice.html", context)
+
+
+class InvoiceExport(OrganizationRequired, View):
+    """The organization's own invoice lines as a file."""
+
+    verb = "bills"
+
+    def get(self, request: HttpRequest, shape: str) -> HttpResponseBase:
+        if shape not in SHAPES:
+            raise Http404
+        name = f"invoices-{clock.local_date(clock.now(), self.organization.zone):%Y%m%d}"
+        return invoice_lines_download(queries.invoices_of(self.organization), shape=shape, name=name)
