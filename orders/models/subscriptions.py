@@ -87,7 +87,8 @@ class Extension(models.Model):
 
 
 class TermRefund(models.Model):
-    """That a paid term ended early, once for each, and by which rule something is paid back; its lines say what.
+    """That a paid term ended early, once for each, and by which rule something is paid back; its lines say what. Or that
+    an order which was paid could not be carried out any more.
 
     Billing pulls the lines and makes credit notes of them.
     """
@@ -98,8 +99,8 @@ class TermRefund(models.Model):
         PRORATED = "prorated", _("The unused part")
         NOT_DELIVERED = "not_delivered", _("Could not be delivered")
 
-    subscription = models.OneToOneField(
-        Subscription, models.PROTECT, related_name="refund", verbose_name=_("subscription")
+    subscription = models.ForeignKey(
+        Subscription, models.PROTECT, related_name="refunds", verbose_name=_("subscription")
     )
     organization = models.ForeignKey(
         Organization, models.PROTECT, related_name="term_refunds", verbose_name=_("organization")
@@ -118,6 +119,9 @@ class TermRefund(models.Model):
         constraints = [
             models.CheckConstraint(
                 condition=Q(amount_minor__gte=0, amount_minor__lte=F("paid_minor")), name="term_refund_within_paid"
+            ),
+            models.UniqueConstraint(
+                fields=["subscription"], condition=~Q(rule="not_delivered"), name="term_refund_once"
             ),
             models.UniqueConstraint(
                 fields=["organization"], condition=Q(rule="five_days_once"), name="term_refund_five_days_once"
@@ -146,7 +150,7 @@ class TermRefundLine(models.Model):
             models.CheckConstraint(
                 condition=Q(amount_minor__gt=0, amount_minor__lte=F("paid_minor")), name="term_refund_line_within_paid"
             ),
-            models.UniqueConstraint(fields=["refund", "order_line"], name="term_refund_line_once"),
+            models.UniqueConstraint(fields=["order_line"], name="term_refund_line_once"),
         ]
         indexes = [models.Index(fields=["refund"], condition=Q(credited_at__isnull=True), name="term_refund_to_credit")]
         triggers = [
