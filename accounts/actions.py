@@ -7,7 +7,7 @@ from django.conf import settings
 from django.contrib.auth.models import Group, Permission
 from django.db import IntegrityError, transaction
 from django.db.models import F
-from django.db.models.functions import Greatest, Least
+from django.db.models.functions import Greatest
 from django.utils.translation import gettext
 from django.utils.translation import gettext_lazy as _
 
@@ -143,9 +143,12 @@ def give_back_headroom(*, organization_id: int, amount_minor: int) -> None:
 
 
 def set_available(*, organization_id: int, spent_minor: int, at: datetime) -> None:
-    """Write down what is left of the limit after `spent_minor` of use that is not paid yet; it may be negative."""
+    """Write down what is left of the limit after `spent_minor` of use that is not paid yet; it may be negative.
+
+    Money the organization paid ahead counts against what it used: `spent_minor` is negative where it is more.
+    """
     CreditLine.objects.filter(organization_id=organization_id).update(
-        available_minor=Least(F("limit_minor") - spent_minor, F("limit_minor")), refreshed_at=at
+        available_minor=F("limit_minor") - spent_minor, refreshed_at=at
     )
 
 

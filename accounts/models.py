@@ -195,8 +195,9 @@ class Budget(models.Model):
 class CreditLine(models.Model):
     """What an organization may still commit to, in minor units of its currency.
 
-    Billing keeps `available_minor` fresh (limit less everything used and unpaid); placing and ending hourly rentals
-    moves `committed_minor` (hours of burn kept ready) by guarded updates, so two parallel orders cannot both pass.
+    Billing keeps `available_minor` fresh (limit and balance, less everything used and unpaid); placing and ending
+    hourly rentals moves `committed_minor` (hours of burn kept ready) by guarded updates, so two parallel orders cannot
+    both pass.
     """
 
     class Standing(models.TextChoices):
