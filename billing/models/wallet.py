@@ -36,6 +36,20 @@ class SettledUsage(models.Model):
         return f"{self.subscription_id} {self.meter} {self.month:%Y-%m}"
 
 
+class SettledGift(models.Model):
+    """How much of a month's settled usage was taken from gifted credit; the rest came from the balance."""
+
+    account = models.ForeignKey(BillingAccount, models.PROTECT, related_name="+")
+    month = models.DateTimeField()
+    amount_minor = models.BigIntegerField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["account", "month"], name="settled_gift_once_a_month")]
+
+    def __str__(self) -> str:
+        return f"{self.account_id} {self.month:%Y-%m}"
+
+
 class TopUp(models.Model):
     """Money a customer pays into the balance through Stripe. Credited once per payment intent."""
 
