@@ -68,6 +68,7 @@ def belongings():
         "rentals:start": rental.key,
         "rentals:terminate": rental.key,
         "billing:invoice": invoice.key,
+        "billing:invoice_pdf": invoice.key,
         "billing:pay": invoice.key,
         "billing:order_pay": monthly.key,
         "owner": owner,

@@ -10,7 +10,7 @@ from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponseBadRequest
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.http.response import HttpResponseBase
 from django.urls import path
 from django.utils import timezone
@@ -24,6 +24,8 @@ from billing import actions as verbs
 from billing import stripe_gateway
 from billing.exports import SHAPES, invoice_lines_download
 from billing.models import Invoice, InvoiceEvent, InvoiceLine, Payment
+from billing.paper import Unprintable, invoice_pdf
+from billing.paper.views import as_download, reading_language
 from billing.queries import with_astray_money
 from marketplace.desk import inputs, show
 from marketplace.desk.base import Desk, Rows, bulk, button
@@ -132,10 +134,11 @@ class MoneyFilter(admin.SimpleListFilter):
 class InvoiceDesk(Desk):
     """Invoices. Once issued only their state moves, and that by actions; nothing is ever deleted."""
 
-    buttons = ("push_again", "record_payment", "void")
+    buttons = ("push_again", "record_payment", "download_pdf", "void")
     actions = (bulk("push_again", gettext_lazy("Send the chosen ones to Stripe again")), "export_csv", "export_xlsx")
     refusals = (
         verbs.IllegalMove, verbs.PaymentRefused, verbs.VoidRefused, stripe_gateway.GatewayError, StillNotPushed,
+        Unprintable,
     )  # fmt: skip
     select = ("organization", "account__organization", "order")
     list_before_template = "admin/desk/export.html"
@@ -247,6 +250,14 @@ class InvoiceDesk(Desk):
     def void(self, request: HttpRequest, invoice: Invoice, *, note: str) -> str:
         voided = verbs.void_invoice(invoice=invoice, at=clock.now(), actor=request.user, note=note)
         return _("%(invoice)s is void.") % {"invoice": voided}
+
+    @button(
+        gettext_lazy("Download PDF"),
+        shown=lambda invoice: invoice.issued_at is not None,
+        permission="billing.view_invoice",
+    )
+    def download_pdf(self, request: HttpRequest, invoice: Invoice) -> HttpResponse:
+        return as_download(invoice_pdf(invoice, language=reading_language()), invoice.number)
 
     # --- exports ---
 
