@@ -3,6 +3,14 @@
 from billing.actions.accounts import account_of
 from billing.actions.credit import refresh_all, refresh_credit
 from billing.actions.drafting import Drafted, draft_order_invoice, draft_order_invoices, draft_usage_invoices
+from billing.actions.gifts import (
+    GiftRefused,
+    VoucherRefused,
+    create_vouchers,
+    expire_gifts,
+    grant_gift,
+    redeem_voucher,
+)
 from billing.actions.issuing import issue
 from billing.actions.moving import IllegalMove, move_invoice
 from billing.actions.payments import PaymentRefused, record_payment
@@ -17,26 +25,36 @@ from billing.actions.syncing import (
 )
 from billing.actions.telling import tell_of_overdue
 from billing.actions.voiding import VoidRefused, settle_expiring, void_invoice
+from billing.actions.wallet import BalanceRefused, apply_credit, pay_from_wallet
 
 __all__ = [
+    "BalanceRefused",
     "BillingRun",
     "Difference",
     "Drafted",
+    "GiftRefused",
     "IllegalMove",
     "PaymentRefused",
     "VoidRefused",
+    "VoucherRefused",
     "account_of",
+    "apply_credit",
     "apply_stripe_invoice",
+    "create_vouchers",
     "draft_order_invoice",
     "draft_order_invoices",
     "draft_usage_invoices",
     "due_for_push",
+    "expire_gifts",
+    "grant_gift",
     "issue",
     "move_invoice",
+    "pay_from_wallet",
     "push",
     "push_due",
     "reconcile",
     "record_payment",
+    "redeem_voucher",
     "refresh_all",
     "refresh_credit",
     "report_out_of_band",
