@@ -2,6 +2,7 @@
 
 import uuid
 
+import pghistory
 import pgtrigger
 from django.db import models
 from django.db.models import Q
@@ -12,8 +13,12 @@ from billing.models.invoices import Invoice
 from orders.models import transition_trigger
 
 
+@pghistory.track()
 class TaxProfile(models.Model):
-    """The buyer's title and numbers as they stand on invoices and 发票; a copy is kept with each."""
+    """The buyer's title and numbers as they stand on invoices and 发票; a copy is kept with each.
+
+    Changed by `actions.save_tax_profile` alone, which holds `billing.tax`'s rules.
+    """
 
     class Kind(models.TextChoices):
         COMPANY = "company", _("Company")
@@ -24,6 +29,8 @@ class TaxProfile(models.Model):
         Organization, models.CASCADE, related_name="tax_profile", verbose_name=_("organization")
     )
     kind = models.CharField(_("kind of buyer"), max_length=10, choices=Kind, default=Kind.COMPANY)
+    # ISO 3166: where the buyer sits; the number's form follows from it.
+    country = models.CharField(_("country or region"), max_length=2, default="CN")
     title = models.CharField(_("title"), max_length=100)
     tax_id = models.CharField(_("tax number"), max_length=20, blank=True)
     address = models.CharField(_("registered address"), max_length=100, blank=True)
@@ -33,10 +40,24 @@ class TaxProfile(models.Model):
     email = models.EmailField(_("e-mail for documents"), blank=True)
     updated_at = models.DateTimeField(_("updated at"))
     updated_by = models.ForeignKey(User, models.SET_NULL, null=True, related_name="+", verbose_name=_("by"))
+    # Finance has seen the proof that the buyer sits abroad; any change by the customer takes it back.
+    export_confirmed_at = models.DateTimeField(_("export confirmed at"), null=True, blank=True)
+    export_confirmed_by = models.ForeignKey(
+        User, models.SET_NULL, null=True, blank=True, related_name="+", verbose_name=_("export confirmed by")
+    )
 
     class Meta:
         verbose_name = _("tax profile")
         verbose_name_plural = _("tax profiles")
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(kind="foreign") & ~Q(country="CN") | ~Q(kind="foreign") & Q(country="CN"),
+                name="tax_profile_country_fits",
+            ),
+            models.CheckConstraint(
+                condition=Q(export_confirmed_at__isnull=True) | Q(kind="foreign"), name="only_foreign_is_export"
+            ),
+        ]
 
     def __str__(self) -> str:
         return self.title
@@ -87,6 +108,7 @@ class Fapiao(models.Model):
     file = models.FileField(_("file"), upload_to="fapiao/%Y/%m", max_length=200, blank=True)
     red_reason = models.CharField(_("reason of the red flush"), max_length=2, choices=RedReason, blank=True)
     red_number = models.CharField(_("number of the red 发票"), max_length=20, blank=True)
+    red_flushed_on = models.DateField(_("red-flushed on"), null=True, blank=True)
     reason = models.CharField(_("reason"), max_length=300, blank=True)
     requested_by = models.ForeignKey(User, models.SET_NULL, null=True, related_name="+", verbose_name=_("asked by"))
     requested_at = models.DateTimeField(_("asked at"))
@@ -107,12 +129,40 @@ class Fapiao(models.Model):
                 | (~Q(number="") & Q(issued_on__isnull=False)),
                 name="issued_fapiao_has_number",
             ),
+            models.UniqueConstraint(fields=["red_number"], condition=~Q(red_number=""), name="fapiao_red_number_once"),
+            models.CheckConstraint(
+                condition=Q(number="") | Q(number__regex=r"^[0-9]{20}$"), name="fapiao_number_of_20_digits"
+            ),
+            models.CheckConstraint(condition=Q(serial__regex=r"^[A-Za-z0-9]{1,20}$"), name="fapiao_serial_plain"),
+            models.CheckConstraint(
+                condition=~Q(status__in=["red_pending", "red_flushed"]) | ~Q(red_reason=""),
+                name="red_fapiao_has_reason",
+            ),
+            models.CheckConstraint(
+                condition=~Q(status="red_flushed")
+                | (Q(red_number__regex=r"^[0-9]{20}$") & Q(red_flushed_on__isnull=False)),
+                name="flushed_fapiao_has_red_number",
+            ),
             models.CheckConstraint(
                 condition=Q(total_minor__gt=0, tax_minor__gte=0, tax_minor__lte=models.F("total_minor")),
                 name="fapiao_amounts",
             ),
         ]
-        triggers = [transition_trigger(FAPIAO_MOVES)]
+        triggers = [
+            transition_trigger(FAPIAO_MOVES),
+            pgtrigger.Protect(
+                name="issued_is_frozen",
+                operation=pgtrigger.Update,
+                condition=pgtrigger.Condition(
+                    "OLD.status IN ('issued', 'red_pending', 'red_flushed') AND"
+                    " (OLD.invoice_id, OLD.serial, OLD.kind, OLD.buyer, OLD.currency, OLD.total_minor, OLD.tax_minor,"
+                    " OLD.number, OLD.issued_on, OLD.file) IS DISTINCT FROM"
+                    " (NEW.invoice_id, NEW.serial, NEW.kind, NEW.buyer, NEW.currency, NEW.total_minor, NEW.tax_minor,"
+                    " NEW.number, NEW.issued_on, NEW.file)"
+                ),
+            ),
+            pgtrigger.Protect(name="kept", operation=pgtrigger.Delete),
+        ]
 
     def __str__(self) -> str:
         return self.number or self.serial
