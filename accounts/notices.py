@@ -207,14 +207,14 @@ WORDS: dict[str, Words] = {
         _("Open billing"),
         "bad",
     ),
-    # outcome: nothing was suspended yet, what was goes on, or nothing is left
+    # now: nothing was suspended yet, what was goes on, or nothing is left
     Kind.ARREARS_CLEARED: Words(
         _("Your balance is settled"),
-        "%(outcome)s",
+        "%(now)s",
         _("Open billing"),
         "good",
         {
-            "outcome": {
+            "now": {
                 "in_time": _("Thank you. Your machines run on."),
                 "resumed": _(
                     "Thank you. Machines that ran are started again, as far as their servers have free cards."
@@ -223,15 +223,15 @@ WORDS: dict[str, Words] = {
             }
         },
     ),
-    # name, percent, spent, amount, does
+    # name, spent, amount, forecast, does
     Kind.BUDGET_REACHED: Words(
-        _("Budget “%(name)s”: %(percent)s %% used"),
-        _("%(spent)s of %(amount)s was spent this month. %(does)s"),
+        _("Budget “%(name)s”: %(spent)s of %(amount)s spent"),
+        _("If everything runs on as now, this month comes to %(forecast)s. %(does)s"),
         _("Open budgets"),
         "warn",
         {
             "does": {
-                "": "",
+                "warn": _("Nothing is stopped."),
                 "block": _("New orders are refused until the month ends or the budget is raised."),
                 "stop": _(
                     "Machines by the hour are stopped and new orders refused until the month ends or the budget is"
