@@ -1,6 +1,7 @@
 """Money owed and paid: accounts, invoices, payments, the ledger, balances, credit notes, tax papers and exports."""
 
 from billing.models.accounts import BillingAccount, NumberSeries
+from billing.models.arrears import ARREARS_MOVES, Arrears, ArrearsStep, DunningStep
 from billing.models.credit_notes import CreditNote, CreditNoteLine, Dispute, Refund
 from billing.models.exporting import ExportEvent, ExportJob
 from billing.models.invoices import (
@@ -27,9 +28,12 @@ from billing.models.wallet import (
 )
 
 __all__ = [
+    "ARREARS_MOVES",
     "FAPIAO_MOVES",
     "INVOICE_MOVES",
     "LINE_METERS",
+    "Arrears",
+    "ArrearsStep",
     "BankTransfer",
     "BilledFact",
     "BilledWindow",
@@ -39,6 +43,7 @@ __all__ = [
     "CreditNote",
     "CreditNoteLine",
     "Dispute",
+    "DunningStep",
     "ExportEvent",
     "ExportJob",
     "Fapiao",
