@@ -6,7 +6,7 @@ SHELL := /bin/sh
 VENV := .venv/bin
 # Local stand-ins (embedded servers, Stripe sandbox, demo machines) refuse to load without it. Exported rather than
 # written before the commands, so that make starts them without a shell in between that would swallow signals.
-run reset loop bench types check messages: export DEBUG := 1
+run reset loop bench lighthouse types check messages: export DEBUG := 1
 T ?= tests
 CODE := accounts billing catalog marketplace orders rentals trust tests benchmarks manage.py
 
@@ -33,7 +33,7 @@ dev: python
 system: python
 	@$(PYTHON) -I marketplace/local/debian.py
 
-.PHONY: run reset loop bench
+.PHONY: run reset loop bench lighthouse
 run: runtime ## the whole product on this machine (PORT=8000); Ctrl-C ends it, data stays
 	@$(VENV)/python -m marketplace.local.run
 
@@ -45,6 +45,9 @@ loop: dev ## sign up, rent, log in, pay, export against a fresh stack of its own
 
 bench: dev ## every figure as a ratio, or one: ONLY=catalogue
 	@$(VENV)/python -m benchmarks $(if $(ONLY),--only $(ONLY))
+
+lighthouse: dev system ## the pages as Lighthouse sees a phone load them (npm; RUNS=5), or one: ONLY=home
+	@$(VENV)/python -m benchmarks.lighthouse $(if $(ONLY),--only $(ONLY))
 
 .PHONY: test test-some test-full
 test: dev system ## the tests, slow suites excluded

@@ -33,7 +33,7 @@ class Machine:
 
     def __init__(self) -> None:
         self._stack = contextlib.ExitStack()
-        self._webs: dict[tuple[str, int, str], Web] = {}
+        self._webs: dict[tuple[str, int, int, str], Web] = {}
 
     def __enter__(self) -> Machine:
         try:
@@ -46,15 +46,16 @@ class Machine:
     def __exit__(self, *error: object) -> None:
         self._stack.close()
 
-    def web(self, settings: str, *, workers: int = 2, database: str = "") -> Web:
-        """A gunicorn of sync workers with these settings; started once, asked by every figure that needs it.
+    def web(self, settings: str, *, workers: int = 2, threads: int = 0, database: str = "") -> Web:
+        """A gunicorn with these settings; started once, asked by every figure that needs it.
 
-        `database` is the address of another than the run's own, as `grown_database` gives it.
+        Its workers are of sync kind, or have so many threads. `database` is the address of another than the run's own,
+        as `grown_database` gives it.
         """
-        key = (settings, workers, database)
+        key = (settings, workers, threads, database)
         if key not in self._webs:
             log = self.folder / f"{settings}-{workers}-{len(self._webs)}.log"
-            web = self._webs[key] = Web(settings, workers, log, self.postgres, database)
+            web = self._webs[key] = Web(settings, workers, threads, log, self.postgres, database)
             self._stack.callback(web.stop)
             web.start()
         return self._webs[key]
@@ -112,10 +113,11 @@ class Machine:
 class Web:
     """One gunicorn, and what it costs to ask it."""
 
-    def __init__(self, settings: str, workers: int, log: Path, postgres: Postgres, database: str) -> None:
+    def __init__(self, settings: str, workers: int, threads: int, log: Path, postgres: Postgres, database: str) -> None:
         self.url = f"http://{ports.LOOPBACK}:{ports.find_free()}"
         self._environment = {"DJANGO_SETTINGS_MODULE": settings} | ({"DATABASE_URL": database} if database else {})
-        self._workers = workers
+        self._workers = ["--workers", str(workers)]
+        self._workers += ["--threads", str(threads)] if threads else ["--worker-class", "sync"]
         self._log = log
         self._postgres = postgres
         self._process: subprocess.Popen | None = None
@@ -123,8 +125,7 @@ class Web:
     def start(self) -> None:
         command = [
             *(sys.executable, "-m", "gunicorn", "marketplace.wsgi:application"),
-            *("--bind", self.url.removeprefix("http://"), "--workers", str(self._workers), "--worker-class", "sync"),
-            *("--preload", "--log-level", "warning"),
+            *("--bind", self.url.removeprefix("http://"), *self._workers, "--preload", "--log-level", "warning"),
         ]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(

@@ -1,0 +1,1 @@
+"""How fast, accessible and tidy the pages are as Lighthouse sees them: what `make lighthouse` measures."""
