@@ -27,6 +27,10 @@ class BillingAccount(models.Model):
     auto_top_up_below_minor = models.BigIntegerField(_("top up when below (minor units)"), null=True, blank=True)
     auto_top_up_minor = models.BigIntegerField(_("amount to top up (minor units)"), null=True, blank=True)
     stripe_payment_method_id = models.CharField(_("saved card"), max_length=64, blank=True)
+    # How its owner knows it: brand and last digits.
+    saved_card = models.CharField(_("card"), max_length=60, blank=True)
+    # Since when the balance is below the mark and was topped up for it; none while it is not.
+    auto_top_up_crossed_at = models.DateTimeField(null=True, blank=True, editable=False)
     stripe_customer_id = models.CharField(_("Stripe customer"), max_length=64, blank=True)
 
     class Meta:

@@ -27,6 +27,9 @@ class Payment(models.Model):
         User, models.SET_NULL, null=True, blank=True, related_name="+", verbose_name=_("recorded by")
     )
 
+    # When Stripe was told of a part payment that came by other means.
+    reported_at = models.DateTimeField(null=True, blank=True, editable=False)
+
     class Meta:
         verbose_name = _("payment")
         verbose_name_plural = _("payments")

@@ -2,13 +2,24 @@
 
 import uuid
 
+import pghistory
 from django.db import models
 from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import CURRENCY_CHOICES, User
 from billing.models.accounts import BillingAccount
-from orders.models import Subscription
+from orders.models import Subscription, transition_trigger
+
+TOP_UP_MOVES = {
+    "created": {"open", "paid", "expired", "failed"},
+    "open": {"paid", "expired", "failed"},
+    # Money that comes late is credited all the same.
+    "expired": {"paid"},
+    "failed": {"paid"},
+}
+SLIP_MOVES = {"submitted": {"matched", "rejected"}}
+TRANSFER_MOVES = {"unmatched": {"matched", "returned"}}
 
 
 class SettledUsage(models.Model):
@@ -50,6 +61,7 @@ class SettledGift(models.Model):
         return f"{self.account_id} {self.month:%Y-%m}"
 
 
+@pghistory.track(exclude=["checkout_url"])
 class TopUp(models.Model):
     """Money a customer pays into the balance through Stripe. Credited once per payment intent."""
 
@@ -59,6 +71,8 @@ class TopUp(models.Model):
         PAID = "paid", _("Paid")
         EXPIRED = "expired", _("Expired")
         FAILED = "failed", _("Failed")
+
+    NEXT = TOP_UP_MOVES
 
     key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     account = models.ForeignKey(BillingAccount, models.PROTECT, related_name="top_ups", verbose_name=_("account"))
@@ -76,6 +90,7 @@ class TopUp(models.Model):
     checkout_url = models.URLField(max_length=600, blank=True)
     version = models.PositiveIntegerField(default=1, editable=False)
     attempts = models.PositiveIntegerField(default=0, editable=False)
+    declines = models.PositiveIntegerField(default=0, editable=False)
     error = models.CharField(_("problem"), max_length=300, blank=True)
     next_check_at = models.DateTimeField(null=True, blank=True, editable=False)
 
@@ -97,11 +112,13 @@ class TopUp(models.Model):
         indexes = [
             models.Index(fields=["next_check_at"], condition=Q(status__in=["created", "open"]), name="top_up_check_due")
         ]
+        triggers = [transition_trigger(TOP_UP_MOVES)]
 
     def __str__(self) -> str:
         return str(self.key)
 
 
+@pghistory.track()
 class ReceivingAccount(models.Model):
     """A bank account of the company that customers transfer to, shown by currency."""
 
@@ -120,6 +137,7 @@ class ReceivingAccount(models.Model):
         return f"{self.bank} {self.number}"
 
 
+@pghistory.track()
 class TransferSlip(models.Model):
     """A customer's word that money is on its way, with the bank's slip. Finance matches it; it credits nothing."""
 
@@ -127,6 +145,8 @@ class TransferSlip(models.Model):
         SUBMITTED = "submitted", _("Submitted")
         MATCHED = "matched", _("Matched")
         REJECTED = "rejected", _("Rejected")
+
+    NEXT = SLIP_MOVES
 
     key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     account = models.ForeignKey(BillingAccount, models.PROTECT, related_name="slips", verbose_name=_("account"))
@@ -154,11 +174,13 @@ class TransferSlip(models.Model):
             ),
             models.CheckConstraint(condition=Q(amount_minor__gt=0), name="transfer_slip_positive"),
         ]
+        triggers = [transition_trigger(SLIP_MOVES)]
 
     def __str__(self) -> str:
         return f"{self.payer} {self.sent_on}"
 
 
+@pghistory.track()
 class BankTransfer(models.Model):
     """Money that stands on the bank's statement, once per reference; matched to an account it enters its balance."""
 
@@ -166,6 +188,8 @@ class BankTransfer(models.Model):
         UNMATCHED = "unmatched", _("Unmatched")
         MATCHED = "matched", _("Matched")
         RETURNED = "returned", _("Sent back")
+
+    NEXT = TRANSFER_MOVES
 
     key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     reference = models.CharField(_("bank's reference"), max_length=60, unique=True)
@@ -195,6 +219,7 @@ class BankTransfer(models.Model):
                 name="matched_transfer_has_account",
             ),
         ]
+        triggers = [transition_trigger(TRANSFER_MOVES)]
 
     def __str__(self) -> str:
         return self.reference
@@ -230,6 +255,7 @@ class Gift(models.Model):
         return self.reason
 
 
+@pghistory.track()
 class Voucher(models.Model):
     """A code that turns into gifted credit, once."""
 
