@@ -1,17 +1,18 @@
-"""The export as an answer of the web server, for the console and for the desk."""
+"""An export as an answer of the web server, for the console and for the desk."""
 
 from __future__ import annotations
 
 import tempfile
+from typing import Any
 
-from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 from django.utils.http import content_disposition_header
 
 from billing.exports.chunks import Chunks
-from billing.exports.to_csv import invoice_lines_csv
-from billing.exports.to_xlsx import invoice_lines_xlsx
-from billing.models import Invoice
+from billing.exports.reading import one_moment
+from billing.exports.table import Rows, Table
+from billing.exports.to_csv import IN_MEMORY, write_csv
+from billing.exports.to_xlsx import write_xlsx
 
 SHAPES = ("csv", "xlsx")
 CONTENT_TYPES = {
@@ -20,27 +21,31 @@ CONTENT_TYPES = {
 }
 
 
-def invoice_lines_download(invoices: QuerySet[Invoice], *, shape: str, name: str) -> StreamingHttpResponse:
-    """The lines of these invoices in the active language as `name`.csv or `name`.xlsx.
+def written(table: Table, rows: Rows, *, shape: str, for_machines: bool = False) -> Chunks:
+    """The finished file in the active language, in chunks: an error is an error page, not half a file.
 
-    Raises ValueError for a shape that is not in SHAPES. The work is done here: an error is an error page, not half a
-    file.
+    Raises ValueError for a shape that is not in SHAPES.
     """
     if shape not in SHAPES:
         raise ValueError(f"no export as {shape!r}")
-    return StreamingHttpResponse(
-        invoice_lines_csv(invoices) if shape == "csv" else _spreadsheet(invoices),
-        content_type=CONTENT_TYPES[shape],
-        headers={"Content-Disposition": content_disposition_header(True, f"{name}.{shape}")},
-    )
-
-
-def _spreadsheet(invoices: QuerySet[Invoice]) -> Chunks:
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by its reader
+    file: Any = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed by its reader
     try:
-        invoice_lines_xlsx(invoices, file)
+        with one_moment() as cursor:
+            if shape == "csv":
+                write_csv(table, rows, file.write, cursor=cursor, for_machines=for_machines)
+            else:
+                write_xlsx(table, rows, file, cursor=cursor)
+        file.seek(0)
     except BaseException:
         file.close()
         raise
-    file.seek(0)
     return Chunks(file)
+
+
+def download(table: Table, rows: Rows, *, shape: str, name: str, for_machines: bool = False) -> StreamingHttpResponse:
+    """The export as `name`.csv or `name`.xlsx."""
+    return StreamingHttpResponse(
+        written(table, rows, shape=shape, for_machines=for_machines),
+        content_type=CONTENT_TYPES[shape],
+        headers={"Content-Disposition": content_disposition_header(True, f"{name}.{shape}")},
+    )
