@@ -11,6 +11,8 @@ from .client import CLOCKS_DIFFER_BY, PAGE, idempotent, services, step_key, tran
 from .errors import Ambiguous, GatewayError, KeyReused, Refused, UnknownOutcome
 from .facts import FINAL, Adopted, StripeInvoice, StripeLine, StripePayment, invoice_of, line_of, payment_of
 
+OUTSIDE = "payment_record"
+
 
 def create_draft_invoice(
     *,
@@ -123,7 +125,7 @@ def list_payments(*, invoice_id: str) -> tuple[StripePayment, ...]:
     """The payments towards an invoice, newest first. Money reported out of band is none of them."""
     with translated_errors(write=False):
         found = services().invoice_payments.list({"invoice": invoice_id, "limit": PAGE})
-        return tuple(payment_of(payment) for payment in found.auto_paging_iter())
+        return tuple(payment_of(payment) for payment in found.auto_paging_iter() if payment.payment.type != OUTSIDE)
 
 
 def finalize(*, invoice_id: str, invoice_uuid: UUID | str, version: int) -> StripeInvoice:

@@ -9,6 +9,8 @@ import stripe
 from marketplace.local.stripe_sandbox import SandboxServer
 from tests.stripe.conftest import KEY, SECRET, open_invoice, post, sdk
 
+NO_FAULTS = {"hold": False, "outcomes": {}, "requests": [], "reverse": False, "webhooks": {}}
+
 
 def verified(receiver, index):
     return stripe.Webhook.construct_event(receiver.bodies[index], receiver.signatures[index], SECRET)
@@ -141,6 +143,15 @@ def test_a_dropped_delivery_comes_later(notifying, receiver):
     assert (notifying.flush_webhooks(), receiver.types) == (1, ["customer.created"])
 
 
+def test_a_delayed_delivery_comes_behind_what_happened_later(notifying, receiver):
+    notifying.faults.configure({"webhooks": {"delay": 1}})
+    sdk(notifying).customers.create({})
+    sdk(notifying).tax_rates.create({"display_name": "VAT", "inclusive": True, "percentage": 6})
+
+    assert (notifying.flush_webhooks(), notifying.flush_webhooks()) == (1, 1)
+    assert receiver.types == ["tax_rate.created", "customer.created"]
+
+
 def test_faults_and_clock_over_http(notifying, receiver):
     def control(path, body):
         headers = {"Content-Type": "application/json"}
@@ -153,7 +164,13 @@ def test_faults_and_clock_over_http(notifying, receiver):
         sdk(notifying).customers.create({})
     sdk(notifying).customers.create({})
     assert control("webhooks/flush", {}) == {"accepted": 1}
-    assert control("faults", {"reset": True}) == {"hold": False, "requests": [], "reverse": False, "webhooks": {}}
+    assert control("faults", {"reset": True}) == {
+        "hold": False,
+        "outcomes": {},
+        "requests": [],
+        "reverse": False,
+        "webhooks": {},
+    }
 
 
 @pytest.mark.parametrize("body", [b'{"requests": [{"kind": "earthquake"}]}', b'{"wishes": 3}', b"[]", b"{"])
@@ -165,7 +182,13 @@ def test_an_unknown_fault_is_refused(sandbox, body):
 
     assert caught.value.code == 400
     caught.value.close()
-    assert sandbox.faults.describe() == {"hold": False, "requests": [], "reverse": False, "webhooks": {}}
+    assert sandbox.faults.describe() == {
+        "hold": False,
+        "outcomes": {},
+        "requests": [],
+        "reverse": False,
+        "webhooks": {},
+    }
 
 
 def test_a_web_page_cannot_pull_the_knobs(sandbox):

@@ -10,6 +10,9 @@ from marketplace.lib import env
 
 from .server import SandboxServer
 
+# Seconds that a refund, or a payment promised for later, takes to come true.
+SETTLE_AFTER = 5.0
+
 
 def main() -> int:
     """Serve until SIGINT or SIGTERM. Exit code 1 when the port is taken or the state file cannot be written."""
@@ -25,6 +28,7 @@ def main() -> int:
             webhook_secret=env.secret("STRIPE_WEBHOOK_SECRET", "whsec_sandbox"),
             public_url=env.text("STRIPE_SANDBOX_PUBLIC_URL"),
             return_url=env.text("STRIPE_SANDBOX_RETURN_URL"),
+            settle_after=SETTLE_AFTER,
         )
     except (OSError, ValueError, sqlite3.Error) as error:
         print(f"Stripe sandbox: cannot start on port {port} with {state}: {error}", file=sys.stderr)

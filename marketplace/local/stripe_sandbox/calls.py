@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .errors import invalid, missing
+from .faults import Faults
 from .store import Store
 
 API_VERSION = "2026-10-28.endive"
@@ -36,6 +37,7 @@ class Call:
     request_id: str | None = None
     key: str | None = None
     events: list[dict[str, Any]] = field(default_factory=list)
+    faults: Faults | None = None
 
     @property
     def now(self) -> int:
@@ -49,6 +51,10 @@ class Call:
             raise missing(kind.replace("_", " "), wanted, param=param)
         return found
 
+    def suffers(self, outcome: str) -> bool:
+        """Whether a test asked for this to end badly, used up by asking."""
+        return self.faults is not None and self.faults.take_outcome(outcome)
+
     def emit(self, type: str, body: dict[str, Any]) -> None:
         """Record an event with the object as it is now; it leaves with the transaction that caused it."""
         event: dict[str, Any] = {
@@ -56,7 +62,7 @@ class Call:
             "object": "event",
             "api_version": API_VERSION,
             "created": self.now,
-            "data": {"object": body},
+            "data": {"object": public(body)},
             "livemode": False,
             "pending_webhooks": 1,
             "request": {"id": self.request_id, "idempotency_key": self.key},
@@ -81,6 +87,14 @@ class Call:
         else:
             window, more = ordered[:size], len(ordered) > size
         return {"object": "list", "data": window, "has_more": more, "url": path}
+
+
+def public(body: dict[str, Any]) -> dict[str, Any]:
+    """What Stripe would show of it: the sandbox's own notes left out, in a list's items too."""
+    shown = {key: value for key, value in body.items() if not key.startswith("sandbox_")}
+    if shown.get("object") == "list":
+        shown["data"] = [public(item) for item in shown["data"]]
+    return shown
 
 
 def _position(items: list[dict[str, Any]], identifier: str, param: str) -> int:

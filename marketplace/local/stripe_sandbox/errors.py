@@ -4,7 +4,8 @@ from typing import Any
 
 
 class Refusal(Exception):
-    """An answer other than 200. `stored` says whether an idempotency key would remember it."""
+    """An answer other than 200. `stored` says whether an idempotency key would remember it, `kept` whether what was
+    done before it stays."""
 
     def __init__(
         self,
@@ -15,11 +16,13 @@ class Refusal(Exception):
         code: str | None = None,
         param: str | None = None,
         stored: bool = True,
+        kept: bool = False,
         **extra: Any,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.stored = stored
+        self.kept = kept
         self.body = {"error": {"message": message, "type": type, **extra}}
         if code:
             self.body["error"]["code"] = code

@@ -11,7 +11,11 @@ from typing import Any
 REQUEST_FAULTS = {"drop_before", "drop_after", "error", "error_after", "conflict", "limit", "delay"}
 
 # bad_signature  signed with another secret    drop  not sent, counts as a failed attempt    duplicate  sent twice
-WEBHOOK_FAULTS = {"bad_signature", "drop", "duplicate"}
+# delay          comes again after a pause, behind what happened later
+WEBHOOK_FAULTS = {"bad_signature", "delay", "drop", "duplicate"}
+
+# What Stripe itself fails to do the next time somebody asks for it.
+OUTCOMES = {"finalization_failed"}
 
 
 class BadFault(ValueError):
@@ -37,28 +41,37 @@ class Faults:
 
     requests: list[RequestFault] = field(default_factory=list)
     webhooks: dict[str, int] = field(default_factory=dict)
+    outcomes: dict[str, int] = field(default_factory=dict)
     hold: bool = False
     reverse: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def configure(self, wanted: dict[str, Any]) -> None:
-        """Add `requests`, set `webhooks` counters, `hold` and `reverse`; `reset` forgets everything before that."""
-        unknown = set(wanted) - {"requests", "webhooks", "hold", "reverse", "reset"}
+        """Add `requests`, set `webhooks` and `outcomes` counters, `hold` and `reverse`; `reset` forgets all before."""
+        unknown = set(wanted) - {"requests", "webhooks", "outcomes", "hold", "reverse", "reset"}
         if unknown:
             raise BadFault(f"unknown: {', '.join(sorted(unknown))}")
         added = [self._request_fault(item) for item in wanted.get("requests", [])]
-        webhooks = wanted.get("webhooks", {})
-        if set(webhooks) - WEBHOOK_FAULTS:
-            raise BadFault(f"webhooks may be {', '.join(sorted(WEBHOOK_FAULTS))}")
+        webhooks = self._counters("webhooks", wanted, WEBHOOK_FAULTS)
+        outcomes = self._counters("outcomes", wanted, OUTCOMES)
         with self._lock:
             if wanted.get("reset"):
                 self.requests.clear()
                 self.webhooks.clear()
+                self.outcomes.clear()
                 self.hold = self.reverse = False
             self.requests.extend(added)
-            self.webhooks.update({name: int(count) for name, count in webhooks.items()})
+            self.webhooks.update(webhooks)
+            self.outcomes.update(outcomes)
             self.hold = bool(wanted.get("hold", self.hold))
             self.reverse = bool(wanted.get("reverse", self.reverse))
+
+    @staticmethod
+    def _counters(name: str, wanted: dict[str, Any], known: set[str]) -> dict[str, int]:
+        counters = wanted.get(name, {})
+        if set(counters) - known:
+            raise BadFault(f"{name} may be {', '.join(sorted(known))}")
+        return {kind: int(count) for kind, count in counters.items()}
 
     @staticmethod
     def _request_fault(item: dict[str, Any]) -> RequestFault:
@@ -83,10 +96,17 @@ class Faults:
 
     def take_webhook(self, kind: str) -> bool:
         """Whether this delivery suffers the fault, used up by it."""
+        return self._take_one(self.webhooks, kind)
+
+    def take_outcome(self, kind: str) -> bool:
+        """Whether what is asked for ends badly, used up by it."""
+        return self._take_one(self.outcomes, kind)
+
+    def _take_one(self, counters: dict[str, int], kind: str) -> bool:
         with self._lock:
-            if self.webhooks.get(kind, 0) <= 0:
+            if counters.get(kind, 0) <= 0:
                 return False
-            self.webhooks[kind] -= 1
+            counters[kind] -= 1
             return True
 
     def describe(self) -> dict[str, Any]:
@@ -94,6 +114,7 @@ class Faults:
             return {
                 "requests": [vars(fault) for fault in self.requests if fault.times > 0],
                 "webhooks": {name: count for name, count in self.webhooks.items() if count},
+                "outcomes": {name: count for name, count in self.outcomes.items() if count},
                 "hold": self.hold,
                 "reverse": self.reverse,
             }

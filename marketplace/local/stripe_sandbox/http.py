@@ -10,10 +10,10 @@ import threading
 import traceback
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
-from . import pages
-from .errors import Dropped
+from . import checkout_page, pages
+from .errors import Dropped, Refusal
 from .faults import BadFault
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._control(method, path, body)
         elif path.startswith("/i/") and method in {"GET", "POST"}:
             self._page(method, path)
+        elif path.startswith("/c/") and method in {"GET", "POST"}:
+            self._checkout(method, path, body)
         elif path in {"/", "/healthz"}:
             self._json(200, {"sandbox": "stripe", "checked": self.server.sandbox.contract is not None})
         else:
@@ -133,11 +135,13 @@ class _Handler(BaseHTTPRequestHandler):
                 self._json(200, sandbox.set_faults(wanted))
             elif (method, path) == ("POST", "/_sandbox/clock"):
                 self._json(200, {"now": sandbox.advance_clock(int(wanted["advance"]))})
+            elif (method, path) == ("POST", "/_sandbox/act"):
+                self._json(200, {"id": sandbox.act(**wanted)})
             elif (method, path) == ("POST", "/_sandbox/webhooks/flush"):
                 self._json(200, {"accepted": sandbox.flush_webhooks()})
             else:
                 self._json(404, {"error": f"no {method} {path}"})
-        except (BadFault, ValueError, KeyError, TypeError, AttributeError) as error:
+        except (BadFault, Refusal, ValueError, KeyError, TypeError, AttributeError) as error:
             self._json(400, {"error": str(error)})
 
     def _page(self, method: str, path: str) -> None:
@@ -158,12 +162,36 @@ class _Handler(BaseHTTPRequestHandler):
             self._html(200, pages.invoice(*found, locale=locale, failed=failed, token=token,
                                           return_url=self.server.sandbox.return_url))  # fmt: skip
 
+    def _checkout(self, method: str, path: str, body: str) -> None:
+        """The page of a session; a button leads on to the shop, or back here when the payment failed."""
+        _, _, token, *rest = path.split("/")
+        action = rest[0] if rest else ""
+        query = urlsplit(self.path).query
+        locale = pages.locale_of(query, self.headers.get("Accept-Language", ""))
+        known = action in checkout_page.ACTIONS if method == "POST" else not rest
+        kind = parse_qs(body).get("method", [""])[0]
+        found = self.server.sandbox.checkout(token, action, kind) if known and len(rest) <= 1 else None
+        if found is None:
+            self._html(404, pages.not_found(locale))
+            return
+        shown, facts = found
+        if method == "POST":
+            onwards = checkout_page.return_to(shown) if shown["status"] == "complete" else ""
+            self._redirect(onwards or f"/c/{token}?locale={locale}{'&failed=1' if action == 'fail' else ''}")
+            return
+        text = checkout_page.session(shown, facts, locale=locale, failed="failed=1" in query, token=token)
+        self._html(200, text, leads_to=checkout_page.return_to(shown))
+
     def _json(self, status: int, body: dict[str, Any], extra: dict[str, str] | None = None) -> None:
         self._send(status, json.dumps(body, indent=2).encode(), "application/json", extra or {})
 
-    def _html(self, status: int, text: str) -> None:
+    def _html(self, status: int, text: str, *, leads_to: str = "") -> None:
+        # Browsers hold the redirect after a form to form-action too.
+        shop = urlsplit(leads_to)
+        origin = f" {shop.scheme}://{shop.netloc}" if shop.netloc else ""
         policy = (
-            "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+            f"default-src 'none'; style-src 'unsafe-inline'; form-action 'self'{origin}; frame-ancestors 'none';"
+            " base-uri 'none'"
         )
         self._send(
             status,

@@ -4,7 +4,7 @@ from typing import Any
 
 from . import amounts, payments
 from .calls import Call, in_range, merged_metadata
-from .errors import invalid, wrong_state
+from .errors import Refusal, invalid, wrong_state
 
 EMBEDDED_LINES = 10
 DAY = 24 * 3600
@@ -196,7 +196,7 @@ def _line(item: dict[str, Any]) -> dict[str, Any]:
 def rendered(call: Call, invoice: dict[str, Any]) -> dict[str, Any]:
     """The invoice as Stripe answers it: totals of its lines, the first ten of them, its page once it is finalized."""
     lines = lines_of(call, invoice)
-    shown = {key: value for key, value in invoice.items() if key != "sandbox_token"}
+    shown = {key: value for key, value in invoice.items() if not key.startswith("sandbox_")}
     shown.update(amounts.totals(lines))
     if invoice["status"] == "draft":
         shown["amount_due"] = shown["amount_remaining"] = max(0, shown["total"])
@@ -252,7 +252,7 @@ def update(call: Call) -> dict[str, Any]:
     if "days_until_due" in params:
         invoice["due_date"] = invoice["created"] + params["days_until_due"] * DAY
     invoice["metadata"] = merged_metadata(invoice["metadata"], params.get("metadata"))
-    return _saved(call, invoice, "invoice.updated")
+    return saved(call, invoice, "invoice.updated")
 
 
 def delete(call: Call) -> dict[str, Any]:
@@ -272,6 +272,8 @@ def finalize(call: Call) -> dict[str, Any]:
     invoice = call.require("invoice")
     if invoice["status"] != "draft":
         raise wrong_state("This invoice is already finalized, you can't re-finalize it.")
+    if call.suffers("finalization_failed"):
+        raise _not_finalized(call, invoice)
     customer = call.require("customer", invoice["customer"], param="customer")
     if not invoice["number"]:
         invoice["number"] = f"{customer['invoice_prefix']}-{customer['next_invoice_sequence']:04d}"
@@ -293,8 +295,20 @@ def finalize(call: Call) -> dict[str, Any]:
     call.store.save(invoice)
     if amount_due:
         payments.open_intent(call, invoice)
-    shown = _saved(call, invoice, "invoice.finalized")
+    shown = saved(call, invoice, "invoice.finalized")
     return shown if amount_due else settle(call, invoice)
+
+
+def _not_finalized(call: Call, invoice: dict[str, Any]) -> Refusal:
+    """The draft stays one and says why."""
+    error = {
+        "code": "customer_tax_location_invalid",
+        "message": "The customer's location isn't recognized (sandbox fault).",
+        "type": "invalid_request_error",
+    }
+    invoice["last_finalization_error"] = error
+    saved(call, invoice, "invoice.finalization_failed")
+    return Refusal(error["message"], code=error["code"], kept=True)
 
 
 def send(call: Call) -> dict[str, Any]:
@@ -306,7 +320,7 @@ def send(call: Call) -> dict[str, Any]:
         raise wrong_state("You can only manually send an invoice if its collection method is 'send_invoice'.")
     if invoice["status"] == "void":
         raise wrong_state("You cannot send a voided invoice.")
-    return _saved(call, invoice, "invoice.sent")
+    return saved(call, invoice, "invoice.sent")
 
 
 def pay(call: Call) -> dict[str, Any]:
@@ -314,7 +328,7 @@ def pay(call: Call) -> dict[str, Any]:
     expect_payable(invoice)
     if call.params.get("paid_out_of_band"):
         payments.cancel_intent(call, invoice, reason="abandoned")
-        invoice["amount_paid_off_stripe"] = invoice["amount_remaining"]
+        invoice["amount_paid_off_stripe"] += invoice["amount_remaining"]
         return settle(call, invoice)
     method = call.params.get("payment_method")
     if not method:
@@ -322,8 +336,24 @@ def pay(call: Call) -> dict[str, Any]:
             "There is no `default_payment_method` set on this Customer or Invoice. "
             "Please set a `default_payment_method`."
         )
+    if method == payments.CONFIRM:
+        raise _to_be_confirmed(call, invoice)
     payments.charge(call, invoice, method)
     return settle(call, invoice)
+
+
+def _to_be_confirmed(call: Call, invoice: dict[str, Any]) -> Refusal:
+    intent = payments.ask_to_confirm(call, invoice)
+    invoice.update(attempt_count=invoice["attempt_count"] + 1, attempted=True)
+    saved(call, invoice, "invoice.payment_action_required")
+    return Refusal(
+        "This payment requires additional user action before it can be completed successfully.",
+        status=402,
+        type="card_error",
+        code="invoice_payment_intent_requires_action",
+        kept=True,
+        payment_intent=intent,
+    )
 
 
 def expect_payable(invoice: dict[str, Any]) -> None:
@@ -343,17 +373,17 @@ def settle(call: Call, invoice: dict[str, Any]) -> dict[str, Any]:
         status="paid",
     )
     invoice["status_transitions"]["paid_at"] = call.now
-    shown = _saved(call, invoice, "invoice.updated")
+    shown = saved(call, invoice, "invoice.updated")
     call.emit("invoice.paid", shown)
     call.emit("invoice.payment_succeeded", shown)
     return shown
 
 
-def fail_payment(call: Call, invoice: dict[str, Any], method: str) -> dict[str, Any]:
+def fail_payment(call: Call, invoice: dict[str, Any]) -> dict[str, Any]:
     """A declined attempt: the invoice stays open and says how often it was tried."""
-    payments.decline(call, invoice, method)
+    payments.decline(call, invoice)
     invoice.update(attempt_count=invoice["attempt_count"] + 1, attempted=True)
-    shown = _saved(call, invoice, "invoice.updated")
+    shown = saved(call, invoice, "invoice.updated")
     call.emit("invoice.payment_failed", shown)
     return shown
 
@@ -362,10 +392,12 @@ def void(call: Call) -> dict[str, Any]:
     invoice = call.require("invoice")
     if invoice["status"] not in {"open", "uncollectible"}:
         raise wrong_state("You can only pass in open or uncollectible invoices.")
+    if invoice["amount_paid"]:
+        raise wrong_state("You cannot void an invoice that has been partially paid.")
     invoice.update(status="void", auto_advance=False, next_payment_attempt=None)
     invoice["status_transitions"]["voided_at"] = call.now
     payments.cancel_intent(call, invoice, reason="void_invoice")
-    return _saved(call, invoice, "invoice.voided")
+    return saved(call, invoice, "invoice.voided")
 
 
 def mark_uncollectible(call: Call) -> dict[str, Any]:
@@ -374,10 +406,17 @@ def mark_uncollectible(call: Call) -> dict[str, Any]:
         raise wrong_state("You can only mark open invoices as uncollectible.")
     invoice.update(status="uncollectible", auto_advance=False)
     invoice["status_transitions"]["marked_uncollectible_at"] = call.now
-    return _saved(call, invoice, "invoice.marked_uncollectible")
+    return saved(call, invoice, "invoice.marked_uncollectible")
 
 
-def _saved(call: Call, invoice: dict[str, Any], event: str) -> dict[str, Any]:
+def tell_overdue(call: Call) -> None:
+    """Each open invoice past its due date is told of once."""
+    for invoice in call.store.having("invoice", "status", "open"):
+        if invoice["due_date"] and invoice["due_date"] < call.now and not invoice.get("sandbox_overdue"):
+            saved(call, invoice | {"sandbox_overdue": True}, "invoice.overdue")
+
+
+def saved(call: Call, invoice: dict[str, Any], event: str) -> dict[str, Any]:
     call.store.save(invoice)
     shown = rendered(call, invoice)
     call.emit(event, shown)

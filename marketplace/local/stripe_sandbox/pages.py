@@ -63,7 +63,10 @@ td small{display:block;color:var(--soft)}td:first-child{overflow-wrap:anywhere}
 tfoot th,tfoot td{border:0;padding:.35rem 0;font-weight:400}tfoot .all>*{color:var(--ink);font-weight:650;padding-top:.75rem}
 .message{border-radius:.5rem;padding:.7rem 1rem;margin:1.25rem 0 0}
 .message.good{background:var(--ok-bg);color:var(--ok)}.message.bad{background:var(--bad-bg);color:var(--bad)}
-form{margin-top:.75rem}.actions{margin-top:1.5rem}
+form{margin-top:.75rem}.stack{display:grid;gap:.75rem}
+fieldset{border:1px solid var(--line);border-radius:.5rem;padding:.5rem 1rem;margin:0;display:grid;gap:.25rem}
+label{display:block;padding:.35rem 0}legend{color:var(--soft);padding:0 .25rem}
+.actions{margin-top:1.5rem}
 button,.button{display:block;width:100%;min-height:3rem;border-radius:.5rem;border:1px solid var(--line);background:none;
 color:var(--ink);font:inherit;text-align:center;text-decoration:none;line-height:3rem;padding:0 1rem;cursor:pointer}
 button.main,.button.main{background:var(--brand);border-color:var(--brand);color:var(--on-brand);font-weight:600}
@@ -93,7 +96,7 @@ def _day(stamp: int | None) -> str:
     return datetime.fromtimestamp(stamp, UTC).astimezone(_CHINA).strftime("%Y-%m-%d") if stamp else "–"
 
 
-def _frame(locale: str, title: str, body: str) -> str:
+def frame(locale: str, title: str, body: str) -> str:
     text = TEXT[locale]
     return (
         f'<!doctype html><html lang="{text["lang"]}"><head><meta charset="utf-8">'
@@ -107,7 +110,7 @@ def _frame(locale: str, title: str, body: str) -> str:
 
 def not_found(locale: str) -> str:
     text = TEXT[locale]
-    return _frame(
+    return frame(
         locale, text["missing"], f'<div class="card"><h1>{text["missing"]}</h1><p>{text["missing_why"]}</p></div>'
     )
 
@@ -130,7 +133,7 @@ def invoice(
         f"{_message(text, state, failed)}{_facts(text, shown)}{_table(text, shown, lines)}"
         f"{_actions(text, state, amount, token, locale, _return_to(return_url, shown))}</div>"
     )
-    return _frame(locale, f"{text['title']} {shown['number']}", body)
+    return frame(locale, f"{text['title']} {shown['number']}", body)
 
 
 def _return_to(template: str, shown: dict[str, Any]) -> str:

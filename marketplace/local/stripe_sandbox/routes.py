@@ -8,7 +8,18 @@ import re
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import customers, invoices, items, payments
+from . import (
+    checkout,
+    credit_notes,
+    customers,
+    intents,
+    invoices,
+    items,
+    methods,
+    payments,
+    records,
+    refunds,
+)
 from .calls import BOOLEAN, EMPTY, INTEGER, METADATA, NUMBER, PAGE, RANGE, STRING, STRINGS, Call, one_of
 from .errors import Refusal, invalid
 from .forms import coerce
@@ -60,6 +71,56 @@ _ITEM_LIST: Params = {**PAGE, "created": RANGE, "customer": STRING, "invoice": S
 _PAYMENT_LIST: Params = {**PAGE, "created": RANGE, "invoice": STRING, "status": one_of("canceled", "open", "paid")}
 _CHARGE_LIST: Params = {**PAGE, "created": RANGE, "customer": STRING, "payment_intent": STRING}
 _EVENT_LIST: Params = {**PAGE, "created": RANGE, "type": STRING, "types": STRINGS}
+_PRODUCT = {"type": "object", "properties": {"name": STRING, "description": STRING}}
+_PRICE = {"type": "object", "properties": {"currency": STRING, "unit_amount": INTEGER, "product_data": _PRODUCT}}
+_CHECKOUT_ITEM = {"type": "object", "properties": {"price_data": _PRICE, "quantity": INTEGER}}
+_INTENT_DATA = {"type": "object", "properties": {
+    "description": STRING, "metadata": METADATA, "setup_future_usage": one_of("off_session", "on_session"),
+}}  # fmt: skip
+_METHOD_OPTIONS = {"type": "object", "properties": {
+    "wechat_pay": {"type": "object", "properties": {"client": one_of("web"), "app_id": STRING}},
+}}  # fmt: skip
+_CHECKOUT: Params = {
+    "cancel_url": STRING, "client_reference_id": STRING, "currency": STRING, "customer": STRING, "expires_at": INTEGER,
+    "line_items": {"type": "array", "items": _CHECKOUT_ITEM}, "locale": STRING, "metadata": METADATA,
+    "mode": one_of("payment", "setup", "subscription"), "payment_intent_data": _INTENT_DATA,
+    "payment_method_options": _METHOD_OPTIONS, "payment_method_types": STRINGS,
+    "setup_intent_data": {"type": "object", "properties": {"metadata": METADATA}}, "success_url": STRING,
+}  # fmt: skip
+_CHECKOUT_LIST: Params = {
+    **PAGE, "created": RANGE, "customer": STRING, "payment_intent": STRING,
+    "status": one_of("complete", "expired", "open"),
+}  # fmt: skip
+_INTENT: Params = {
+    "amount": INTEGER, "confirm": BOOLEAN, "currency": STRING, "customer": STRING, "description": STRING,
+    "metadata": METADATA, "off_session": BOOLEAN, "payment_method": STRING,
+}  # fmt: skip
+_REFUND_REASON = one_of("duplicate", "fraudulent", "requested_by_customer")
+_REFUND: Params = {
+    "amount": INTEGER, "charge": STRING, "metadata": METADATA, "payment_intent": STRING, "reason": _REFUND_REASON,
+}  # fmt: skip
+_REFUND_LIST: Params = {**PAGE, "charge": STRING, "created": RANGE, "payment_intent": STRING}
+_NOTE_LINE = {"type": "object", "properties": {
+    "amount": INTEGER, "description": STRING, "invoice_line_item": STRING, "metadata": METADATA,
+    "type": one_of("custom_line_item", "invoice_line_item"),
+}}  # fmt: skip
+_NOTE_REFUND = {"type": "object", "properties": {"amount_refunded": INTEGER, "refund": STRING}}
+_NOTE: Params = {
+    "credit_amount": INTEGER, "email_type": one_of("credit_note", "none"), "invoice": STRING,
+    "lines": {"type": "array", "items": _NOTE_LINE}, "memo": STRING, "metadata": METADATA,
+    "out_of_band_amount": INTEGER, "reason": STRING, "refund_amount": INTEGER,
+    "refunds": {"type": "array", "items": _NOTE_REFUND},
+}  # fmt: skip
+_AMOUNT = {"type": "object", "properties": {"currency": STRING, "value": INTEGER}}
+_CUSTOM = {"type": "object", "properties": {"display_name": STRING, "payment_reference": STRING, "type": STRING}}
+_HOW = {"type": "object", "properties": {"custom": _CUSTOM, "type": one_of("custom")}}
+_RECORD: Params = {
+    "amount_requested": _AMOUNT,
+    "customer_details": {"type": "object", "properties": {"customer": STRING, "email": STRING, "name": STRING}},
+    "description": STRING, "guaranteed": {"type": "object", "properties": {"guaranteed_at": INTEGER}},
+    "initiated_at": INTEGER, "metadata": METADATA, "outcome": one_of("failed", "guaranteed"),
+    "payment_method_details": _HOW, "processor_details": _HOW,
+}  # fmt: skip
 
 
 def _route(method: str, path: str, handler: Handler, params: Params | None = None) -> Route:
@@ -90,9 +151,35 @@ ROUTES = [
     _route("POST", "/v1/invoices/{id}/pay", invoices.pay, _PAY),
     _route("POST", "/v1/invoices/{id}/void", invoices.void),
     _route("POST", "/v1/invoices/{id}/mark_uncollectible", invoices.mark_uncollectible),
-    _route("GET", "/v1/payment_intents/{id}", payments.retrieve_intent),
-    _route("GET", "/v1/charges", payments.list_charges, _CHARGE_LIST),
-    _route("GET", "/v1/charges/{id}", payments.retrieve_charge),
+    _route("POST", "/v1/invoices/{id}/attach_payment", records.attach, {"payment_record": STRING}),
+    _route("POST", "/v1/payment_records/report_payment", records.report_payment, _RECORD),
+    _route("GET", "/v1/payment_records/{id}", records.retrieve),
+    _route("POST", "/v1/checkout/sessions", checkout.create, _CHECKOUT),
+    _route("GET", "/v1/checkout/sessions", checkout.list_sessions, _CHECKOUT_LIST),
+    _route("GET", "/v1/checkout/sessions/{id}", checkout.retrieve),
+    _route("POST", "/v1/checkout/sessions/{id}/expire", checkout.expire),
+    _route("POST", "/v1/payment_intents", intents.create, _INTENT),
+    _route("GET", "/v1/payment_intents", intents.list_intents, {**PAGE, "created": RANGE, "customer": STRING}),
+    _route("GET", "/v1/payment_intents/{id}", intents.retrieve),
+    _route("GET", "/v1/charges", intents.list_charges, _CHARGE_LIST),
+    _route("GET", "/v1/charges/{id}", intents.retrieve_charge),
+    _route("GET", "/v1/setup_intents", methods.list_setups, {**PAGE, "created": RANGE, "customer": STRING}),
+    _route("GET", "/v1/setup_intents/{id}", methods.retrieve_setup),
+    _route("GET", "/v1/payment_methods", methods.list_methods,
+           {**PAGE, "customer": STRING, "type": one_of(*checkout.KINDS)}),
+    _route("GET", "/v1/payment_methods/{id}", methods.retrieve),
+    _route("POST", "/v1/payment_methods/{id}/attach", methods.attach, {"customer": STRING}),
+    _route("POST", "/v1/payment_methods/{id}/detach", methods.detach),
+    _route("POST", "/v1/refunds", refunds.create, _REFUND),
+    _route("GET", "/v1/refunds", refunds.list_refunds, _REFUND_LIST),
+    _route("GET", "/v1/refunds/{id}", refunds.retrieve),
+    _route("GET", "/v1/disputes", refunds.list_disputes, _REFUND_LIST),
+    _route("GET", "/v1/disputes/{id}", refunds.retrieve_dispute),
+    _route("POST", "/v1/credit_notes", credit_notes.create, _NOTE),
+    _route("GET", "/v1/credit_notes", credit_notes.list_notes,
+           {**PAGE, "created": RANGE, "customer": STRING, "invoice": STRING}),
+    _route("GET", "/v1/credit_notes/{id}", credit_notes.retrieve),
+    _route("GET", "/v1/credit_notes/{id}/lines", credit_notes.list_lines, PAGE),
     _route("GET", "/v1/invoice_payments", payments.list_invoice_payments, _PAYMENT_LIST),
     _route("GET", "/v1/invoice_payments/{id}", payments.retrieve_invoice_payment),
     _route("GET", "/v1/events", payments.list_events, _EVENT_LIST),

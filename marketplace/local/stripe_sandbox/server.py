@@ -13,9 +13,10 @@ from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
 
+from . import checkout_page, routes
 from . import contract as contracts
-from . import routes
-from .calls import API_VERSION, Call
+from .calls import API_VERSION, Call, public
+from .doings import Doings, Ticker
 from .errors import Dropped, Refusal
 from .faults import Faults, RequestFault
 from .forms import unflatten
@@ -24,9 +25,13 @@ from .store import Store
 from .webhooks import Sender
 
 MAX_KEY = 255
+KINDS = (
+    "customer", "tax_rate", "invoiceitem", "invoice", "payment_intent", "charge", "invoice_payment", "checkout.session",
+    "setup_intent", "payment_method", "payment_record", "refund", "credit_note", "dispute",
+)  # fmt: skip
 
 
-class SandboxServer:
+class SandboxServer(Doings):
     """A Stripe of one's own. Use as a context manager, or `start()` and `stop()`.
 
     With `validate=True` (the default where the wheel is installed) each request and answer is held against Stripe's
@@ -46,6 +51,7 @@ class SandboxServer:
         public_url: str = "",
         return_url: str = "",
         first_pause: float = 1.0,
+        settle_after: float | None = None,
     ) -> None:
         if "_live_" in api_key:
             raise ValueError("a live Stripe key has no business in the sandbox")
@@ -64,6 +70,8 @@ class SandboxServer:
         self._thread = threading.Thread(
             target=self._http.serve_forever, args=(0.05,), name="stripe-sandbox", daemon=True
         )
+        self._settle_after = settle_after
+        self._ticker = Ticker(self.advance_due) if settle_after is not None else None
         self._sender = (
             Sender(self._store, self.faults, url=webhook_url, secret=webhook_secret, first_pause=first_pause)
             if webhook_url
@@ -84,9 +92,13 @@ class SandboxServer:
         self._thread.start()
         if self._sender:
             self._sender.start()
+        if self._ticker:
+            self._ticker.start()
         return self
 
     def stop(self) -> None:
+        if self._ticker:
+            self._ticker.stop()
         if self._sender:
             self._sender.stop()
         self._http.shutdown()
@@ -108,7 +120,9 @@ class SandboxServer:
         """Move the sandbox's clock on, so that keys expire and `created` grows. Returns its time."""
         with self._store.transaction():
             self._store.set_number("clock_offset", self._store.number("clock_offset") + seconds)
-            return self._store.now()
+            now = self._store.now()
+        self.advance_due()
+        return now
 
     def set_faults(self, wanted: dict[str, Any]) -> dict[str, Any]:
         """As `Faults.configure`; releasing a hold sends what waited. Returns what is set now."""
@@ -125,8 +139,8 @@ class SandboxServer:
         """Everything that is stored, invoices as Stripe would answer them."""
         with self._store.transaction():
             call = Call(self._store, self.public_url)
-            kinds = ("customer", "tax_rate", "invoiceitem", "invoice", "payment_intent", "charge", "invoice_payment")
-            objects = {kind: self._store.all(kind) for kind in kinds}
+            objects = {kind: [public(each) for each in self._store.all(kind)] for kind in KINDS}
+            objects["invoice"] = self._store.all("invoice")
             objects["invoice"] = [routes.invoices.rendered(call, invoice) for invoice in objects["invoice"]]
             return {
                 "now": self._store.now(),
@@ -231,15 +245,19 @@ class SandboxServer:
         """Within the transaction: what runs stays; a refusal that a key may not remember is raised and rolls back."""
         self._check_request(method, path, params)
         route, identifier = routes.find(method, path)
-        call = Call(self._store, self.public_url, routes.accepted(route, params), identifier, request_id, key or None)
+        call = Call(
+            self._store, self.public_url, routes.accepted(route, params), identifier, request_id, key or None,
+            faults=self.faults,
+        )  # fmt: skip
         if fault_is(fault, "error"):
             return 500, _server_error()
         try:
             status, answer = 200, route.handler(call)
         except Refusal as refusal:
-            if not refusal.stored or call.events:
+            if not refusal.kept and (not refusal.stored or call.events):
                 raise
             status, answer = refusal.status, refusal.body
+        answer = public(answer)
         self._check_answer(method, path, status, answer, call)
         return (500, _server_error()) if fault_is(fault, "error_after") else (status, answer)
 
@@ -268,7 +286,7 @@ class SandboxServer:
                 f"The sandbox's answer breaks Stripe's schema: {violation}", status=500, type="api_error", stored=False
             ) from None
 
-    # --- the hosted page ---------------------------------------------------------------------------------------------
+    # --- the hosted pages --------------------------------------------------------------------------------------------
     def hosted(self, token: str, action: str) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
         """The invoice behind a page's token, after `pay` or `fail` was pressed; None when there is no such page."""
         with self._store.transaction():
@@ -282,12 +300,28 @@ class SandboxServer:
                     routes.payments.charge(call, invoice, routes.payments.ACCEPTED)
                     routes.invoices.settle(call, invoice)
                 else:
-                    routes.invoices.fail_payment(call, invoice, routes.payments.DECLINED)
+                    routes.invoices.fail_payment(call, invoice)
                 self._check_events(call)
             shown, lines = routes.invoices.rendered(call, invoice), routes.invoices.lines_of(call, invoice)
         if action and self._sender:
             self._sender.nudge()
         return shown, lines
+
+    def checkout(self, token: str, action: str, kind: str) -> tuple[dict[str, Any], dict[str, str]] | None:
+        """The session behind a page's token and what its page says, after a button was pressed; None without one."""
+        with self._doing() as call:
+            routes.checkout.expire_due(call)
+            found = self._store.having("checkout.session", "sandbox_token", token)
+            if not found:
+                return None
+            session = found[0]
+            if action:
+                kinds = session["payment_method_types"]
+                outcome = checkout_page.ACTIONS[action]
+                routes.checkout.complete(call, session, outcome, kind if kind in kinds else kinds[0])
+            customer = self._store.get("customer", session["customer"]) or {}
+            facts = {"for": session["sandbox_description"], "to": customer.get("name") or customer.get("email") or ""}
+            return routes.checkout.rendered(call, session), facts
 
     def _check_events(self, call: Call) -> None:
         for event in call.events if self.contract else []:

@@ -28,6 +28,7 @@ CREATE TABLE IF NOT EXISTS objects (
 CREATE INDEX IF NOT EXISTS objects_by_parent ON objects (kind, parent, seq);
 CREATE INDEX IF NOT EXISTS objects_by_number ON objects (kind, json_extract(body, '$.number'));
 CREATE INDEX IF NOT EXISTS objects_by_email ON objects (kind, json_extract(body, '$.email'));
+CREATE INDEX IF NOT EXISTS objects_by_status ON objects (kind, json_extract(body, '$.status'));
 CREATE INDEX IF NOT EXISTS objects_by_token ON objects (kind, json_extract(body, '$.sandbox_token'));
 CREATE TABLE IF NOT EXISTS keys (
     key TEXT PRIMARY KEY, endpoint TEXT NOT NULL, params TEXT NOT NULL,
@@ -124,7 +125,7 @@ class Store:
         return [json.loads(row["body"]) for row in self._db.execute(query, values)]
 
     def having(self, kind: str, name: str, value: str) -> list[dict[str, Any]]:
-        """Those whose field `name` (number, email or sandbox_token, which are indexed) has this value, oldest first."""
+        """Those whose field `name` (number, email, status or sandbox_token: indexed) has this value, oldest first."""
         query = f"SELECT body FROM objects WHERE kind = ? AND json_extract(body, '$.{name}') = ? ORDER BY seq"
         return [json.loads(row["body"]) for row in self._db.execute(query, (kind, value))]
 

@@ -70,7 +70,7 @@ class Sender(threading.Thread):
 
     def _deliver(self, row: Any, event: dict[str, Any] | None) -> bool:
         payload = json.dumps(event, indent=2, ensure_ascii=False).encode()
-        answer = self._post(payload)
+        answer = "delayed" if self._faults.take_webhook("delay") else self._post(payload)
         if answer.startswith("2") and self._faults.take_webhook("duplicate"):
             answer = self._post(payload)
         attempts = row["attempts"] + 1
