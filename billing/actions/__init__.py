@@ -23,6 +23,7 @@ from billing.actions.syncing import (
     report_out_of_band,
     sweep_open_invoices,
 )
+from billing.actions.tax_profiles import ExportNotConfirmed, confirm_export, save_tax_profile
 from billing.actions.telling import tell_of_overdue
 from billing.actions.voiding import VoidRefused, settle_expiring, void_invoice
 from billing.actions.wallet import BalanceRefused, apply_credit, pay_from_wallet
@@ -32,6 +33,7 @@ __all__ = [
     "BillingRun",
     "Difference",
     "Drafted",
+    "ExportNotConfirmed",
     "GiftRefused",
     "IllegalMove",
     "PaymentRefused",
@@ -40,6 +42,7 @@ __all__ = [
     "account_of",
     "apply_credit",
     "apply_stripe_invoice",
+    "confirm_export",
     "create_vouchers",
     "draft_order_invoice",
     "draft_order_invoices",
@@ -60,6 +63,7 @@ __all__ = [
     "report_out_of_band",
     "retry_push",
     "run_billing",
+    "save_tax_profile",
     "settle_expiring",
     "sweep_open_invoices",
     "tell_of_overdue",
