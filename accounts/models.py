@@ -292,6 +292,9 @@ class Notification(models.Model):
         ARREARS_RELEASED = "arrears_released", _("Data deleted")
         ARREARS_CLEARED = "arrears_cleared", _("Balance settled")
         BUDGET_REACHED = "budget_reached", _("Budget used")
+        BALANCE_CREDITED = "balance_credited", _("Balance credited")
+        SLIP_REJECTED = "slip_rejected", _("Transfer slip rejected")
+        TOP_UP_DECLINED = "top_up_declined", _("Automatic top-up declined")
 
     key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     organization = models.ForeignKey(

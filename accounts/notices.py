@@ -240,6 +240,39 @@ WORDS: dict[str, Words] = {
             }
         },
     ),
+    # amount, how: by which way
+    Kind.BALANCE_CREDITED: Words(
+        _("%(amount)s was added to your balance"),
+        "%(how)s",
+        _("Open the balance"),
+        "good",
+        {
+            "how": {
+                "transfer": _("Your bank transfer has arrived. Open invoices can be paid with it now."),
+                "automatic": _("Your balance ran low, so your saved card was charged as you asked."),
+            }
+        },
+    ),
+    # amount, date, reason
+    Kind.SLIP_REJECTED: Words(
+        _("The transfer slip over %(amount)s was rejected"),
+        _("You sent it on %(date)s. %(reason)s"),
+        _("Open bank transfers"),
+        "bad",
+    ),
+    # amount, what: what happens next
+    Kind.TOP_UP_DECLINED: Words(
+        _("Your card was declined"),
+        _("%(amount)s could not be charged for the automatic top-up. %(what)s"),
+        _("Open automatic top-up"),
+        "bad",
+        {
+            "what": {
+                "again": _("We try again later; you can also top up yourself or save another card."),
+                "off": _("After three refusals it was switched off. Save another card and switch it on again."),
+            }
+        },
+    ),
 }
 
 
@@ -327,6 +360,9 @@ GROUPS: tuple[Group, ...] = (
             Kind.ARREARS_RELEASED,
             Kind.ARREARS_CLEARED,
             Kind.BUDGET_REACHED,
+            Kind.BALANCE_CREDITED,
+            Kind.SLIP_REJECTED,
+            Kind.TOP_UP_DECLINED,
         ),
         verb="bills",
         always=True,
