@@ -15,6 +15,7 @@ from billing.models.invoices import (
 )
 from billing.models.ledger import Book, ClosedMonth, LedgerCheckpoint, LedgerEntry, Posting
 from billing.models.payments import Payment, StripeEvent
+from billing.models.reconciliation import Reconciliation, ReconciliationDifference
 from billing.models.tax import FAPIAO_MOVES, Fapiao, FapiaoEvent, TaxProfile
 from billing.models.wallet import (
     BankTransfer,
@@ -58,6 +59,8 @@ __all__ = [
     "Payment",
     "Posting",
     "ReceivingAccount",
+    "Reconciliation",
+    "ReconciliationDifference",
     "Refund",
     "SettledGift",
     "SettledUsage",

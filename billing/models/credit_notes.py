@@ -2,6 +2,7 @@
 
 import uuid
 
+import pghistory
 import pgtrigger
 from django.db import models
 from django.db.models import Q
@@ -12,6 +13,15 @@ from billing.models.accounts import BillingAccount
 from billing.models.invoices import Invoice, InvoiceLine
 from billing.models.payments import Payment
 from billing.models.wallet import TopUp
+from orders.models import transition_trigger
+
+REFUND_MOVES = {
+    "pending": {"submitted", "succeeded", "failed"},
+    "submitted": {"succeeded", "failed"},
+    # The payer's bank may still send it back.
+    "succeeded": {"failed"},
+}
+DISPUTE_MOVES = {"open": {"won", "lost"}}
 
 
 class CreditNote(models.Model):
@@ -35,6 +45,8 @@ class CreditNote(models.Model):
     # Of the total: what lowered the amount due, and what had been paid and is given back.
     unpaid_minor = models.BigIntegerField(_("no longer due (minor units)"), default=0)
     returned_minor = models.BigIntegerField(_("given back (minor units)"), default=0)
+    # Of what is given back: what had been paid with gifted credit, which never becomes money.
+    gift_minor = models.BigIntegerField(_("gifted credit given back (minor units)"), default=0)
     destination = models.CharField(_("given back"), max_length=7, choices=Destination)
     reason = models.CharField(_("reason"), max_length=300)
     issued_at = models.DateTimeField(_("issued at"))
@@ -55,10 +67,29 @@ class CreditNote(models.Model):
                 condition=Q(total_minor__gt=0, tax_minor__gte=0, unpaid_minor__gte=0, returned_minor__gte=0)
                 & Q(total_minor=models.F("unpaid_minor") + models.F("returned_minor")),
                 name="credit_note_adds_up",
-            )
+            ),
+            models.CheckConstraint(
+                condition=Q(gift_minor__gte=0, gift_minor__lte=models.F("returned_minor")),
+                name="credit_note_gift_in_returned",
+            ),
         ]
         indexes = [
             models.Index(fields=["next_push_at"], condition=Q(next_push_at__isnull=False), name="credit_note_push_due")
+        ]
+        triggers = [
+            pgtrigger.Protect(
+                name="fixed_but_for_stripe",
+                operation=pgtrigger.Update,
+                condition=pgtrigger.Condition(
+                    "(OLD.key, OLD.number, OLD.invoice_id, OLD.account_id, OLD.request_key, OLD.currency,"
+                    " OLD.total_minor, OLD.tax_minor, OLD.unpaid_minor, OLD.returned_minor, OLD.gift_minor,"
+                    " OLD.destination, OLD.reason, OLD.issued_at) IS DISTINCT FROM"
+                    " (NEW.key, NEW.number, NEW.invoice_id, NEW.account_id, NEW.request_key, NEW.currency,"
+                    " NEW.total_minor, NEW.tax_minor, NEW.unpaid_minor, NEW.returned_minor, NEW.gift_minor,"
+                    " NEW.destination, NEW.reason, NEW.issued_at)"
+                ),
+            ),
+            pgtrigger.Protect(name="stays", operation=pgtrigger.Delete),
         ]
 
     def __str__(self) -> str:
@@ -111,6 +142,27 @@ class CreditNoteLine(models.Model):
         return f"{self.note_id} ← {self.line_id}"
 
 
+# A refund counts against its source until it fails, under the source's row lock.
+_WITHIN_SOURCE = """
+    IF NEW.payment_id IS NOT NULL THEN
+        PERFORM 1 FROM billing_payment WHERE id = NEW.payment_id FOR NO KEY UPDATE;
+        SELECT p.amount_minor - COALESCE(
+            (SELECT sum(r.amount_minor) FROM billing_refund r WHERE r.payment_id = p.id AND r.status <> 'failed'), 0
+        ) INTO room FROM billing_payment p WHERE p.id = NEW.payment_id;
+    ELSIF NEW.top_up_id IS NOT NULL THEN
+        PERFORM 1 FROM billing_topup WHERE id = NEW.top_up_id FOR NO KEY UPDATE;
+        SELECT CASE t.status WHEN 'paid' THEN t.amount_minor ELSE 0 END - COALESCE(
+            (SELECT sum(r.amount_minor) FROM billing_refund r WHERE r.top_up_id = t.id AND r.status <> 'failed'), 0
+        ) INTO room FROM billing_topup t WHERE t.id = NEW.top_up_id;
+    END IF;
+    IF room IS NOT NULL AND NEW.amount_minor > room THEN
+        RAISE EXCEPTION 'only % is left of the source of this refund', room;
+    END IF;
+    RETURN NEW;
+"""
+
+
+@pghistory.track()
 class Refund(models.Model):
     """Money on its way back to where it came from: a card payment, a top-up or a bank account. Stripe's are pushed."""
 
@@ -123,6 +175,8 @@ class Refund(models.Model):
     class Method(models.TextChoices):
         STRIPE = "stripe", "Stripe"
         BANK_TRANSFER = "bank_transfer", _("Bank transfer")
+
+    NEXT = REFUND_MOVES
 
     key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     account = models.ForeignKey(BillingAccount, models.PROTECT, related_name="refunds", verbose_name=_("account"))
@@ -164,11 +218,22 @@ class Refund(models.Model):
                 fields=["next_attempt_at"], condition=Q(status__in=["pending", "submitted"]), name="refund_due"
             )
         ]
+        triggers = [
+            transition_trigger(REFUND_MOVES),
+            pgtrigger.Trigger(
+                name="within_its_source",
+                operation=pgtrigger.Insert,
+                when=pgtrigger.Before,
+                declare=[("room", "bigint")],
+                func=_WITHIN_SOURCE,
+            ),
+        ]
 
     def __str__(self) -> str:
         return str(self.key)
 
 
+@pghistory.track()
 class Dispute(models.Model):
     """A payer's bank takes a card payment back until it is decided. Credit is frozen meanwhile."""
 
@@ -176,6 +241,8 @@ class Dispute(models.Model):
         OPEN = "open", _("Open")
         WON = "won", _("Won")
         LOST = "lost", _("Lost")
+
+    NEXT = DISPUTE_MOVES
 
     stripe_id = models.CharField(_("Stripe dispute"), max_length=64, unique=True)
     account = models.ForeignKey(BillingAccount, models.PROTECT, related_name="disputes", verbose_name=_("account"))
@@ -196,6 +263,7 @@ class Dispute(models.Model):
         verbose_name = _("dispute")
         verbose_name_plural = _("disputes")
         ordering = ["-opened_at", "-pk"]
+        triggers = [transition_trigger(DISPUTE_MOVES)]
 
     def __str__(self) -> str:
         return self.stripe_id

@@ -22,6 +22,8 @@ INVOICE_MOVES = {
     "pushing": {"open", "paid", "void"},
     "open": {"paid", "void", "uncollectible"},
     "uncollectible": {"paid", "void"},
+    # Only when the payer's bank takes its payment back for good.
+    "paid": {"open"},
 }
 
 

@@ -48,7 +48,7 @@ class StripeEvent(models.Model):
 
     stripe_id = models.CharField(_("event id"), max_length=64, unique=True)
     type = models.CharField(_("type"), max_length=64)
-    object_id = models.CharField(_("object"), max_length=64, blank=True)
+    object_id = models.CharField(_("object"), max_length=100, blank=True)
     payload = models.JSONField(_("payload"))
     received_at = models.DateTimeField(_("received at"))
     processed_at = models.DateTimeField(_("processed at"), null=True, blank=True)
