@@ -266,6 +266,28 @@ STRIPE_WEBHOOK_SECRET = env.secret("STRIPE_WEBHOOK_SECRET", "whsec_sandbox" if D
 # Seconds one call to Stripe may take; a longer one counts as unknown and is looked up before it is repeated.
 STRIPE_TIMEOUT = env.integer("STRIPE_TIMEOUT", 20, minimum=1)
 
+# --- exports ---------------------------------------------------------------------------------------------------------
+# Where finished exports are kept, by nobody but this program; deleted after so many days.
+EXPORT_FOLDER = Path(env.text("EXPORT_FOLDER", str(LOCAL_DIR / "exports")))
+EXPORT_DAYS = env.integer("EXPORT_DAYS", 7, minimum=1)
+# Up to so many rows are written while the browser waits; more become a job.
+EXPORT_ROWS_IN_REQUEST = env.integer("EXPORT_ROWS_IN_REQUEST", 5000, minimum=0)
+# Seconds a job may be silent before another worker takes it over.
+EXPORT_LEASE_SECONDS = env.integer("EXPORT_LEASE_SECONDS", 60, minimum=5)
+# The internal location under which nginx serves EXPORT_FOLDER (X-Accel-Redirect); empty: this program sends the file.
+EXPORT_ACCEL_PREFIX = env.text("EXPORT_ACCEL_PREFIX")
+# The chart of accounts that vouchers are written with, as book=code:name.
+VOUCHER_ACCOUNTS = env.accounts(
+    "VOUCHER_ACCOUNTS",
+    "cash=1002:银行存款,receivable=1122:应收账款,wallet=2203:预收账款,gift=2241:其他应付款,unbilled=2203.01:预收账款—待结算,"
+    "revenue=6001:主营业务收入,tax=2221.01.07:应交税费—应交增值税（销项税额）,refunds=2241.01:其他应付款—应退款,"
+    "promotion=6601:销售费用,rounding=6603:财务费用",
+)
+VOUCHER_WORD = env.text("VOUCHER_WORD", "记")
+XERO_ACCOUNT_CODE = env.text("XERO_ACCOUNT_CODE", "200")
+XERO_TAX_TYPE = env.text("XERO_TAX_TYPE", "Tax on Sales")
+QUICKBOOKS_TAX_CODE = env.text("QUICKBOOKS_TAX_CODE", "VAT")
+
 # --- engines ---------------------------------------------------------------------------------------------------------
 # Pools name their endpoint and credential in the database; the demo pool's come from here.
 DEMO_ENGINE_URL = env.text("DEMO_ENGINE_URL", "http://127.0.0.1:8020")

@@ -64,3 +64,15 @@ def integers(name: str, default: str = "", *, minimum: int | None = None) -> tup
 def words(name: str, default: str = "") -> list[str]:
     """A comma-separated list without empty entries."""
     return [part.strip() for part in text(name, default).split(",") if part.strip()]
+
+
+def accounts(name: str, default: str) -> dict[str, tuple[str, str]]:
+    """`book=code:name` with commas between; books that the value leaves out keep their default."""
+    found: dict[str, tuple[str, str]] = {}
+    for part in (*default.split(","), *words(name)):
+        book, equals, account = part.partition("=")
+        code, colon, title = account.partition(":")
+        if not (equals and colon and book.strip() and code.strip()):
+            raise BadSetting(f"{name} must be book=code:name,…, not {part!r}")
+        found[book.strip()] = (code.strip(), title.strip())
+    return found
