@@ -295,6 +295,9 @@ class Notification(models.Model):
         BALANCE_CREDITED = "balance_credited", _("Balance credited")
         SLIP_REJECTED = "slip_rejected", _("Transfer slip rejected")
         TOP_UP_DECLINED = "top_up_declined", _("Automatic top-up declined")
+        CREDIT_NOTE = "credit_note", _("Credit note issued")
+        REFUND_ENDED = "refund_ended", _("Refund done or failed")
+        DISPUTE_OPENED = "dispute_opened", _("Payment disputed")
 
     key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     organization = models.ForeignKey(

@@ -273,6 +273,33 @@ WORDS: dict[str, Words] = {
             }
         },
     ),
+    # number, invoice, amount
+    Kind.CREDIT_NOTE: Words(
+        _("Credit note %(number)s: %(amount)s"),
+        _("%(amount)s of invoice %(invoice)s was taken back. What you had paid of it goes back to you."),
+        _("Open the invoice"),
+        "good",
+    ),
+    # amount, how
+    Kind.REFUND_ENDED: Words(
+        _("Refund of %(amount)s"),
+        "%(how)s",
+        _("Open billing"),
+        "info",
+        {
+            "how": {
+                "done": _("The money is on its way to the account that it came from."),
+                "failed": _("It could not be sent to where it came from, so it was added to your balance."),
+            }
+        },
+    ),
+    # amount
+    Kind.DISPUTE_OPENED: Words(
+        _("A payment of %(amount)s is disputed"),
+        _("Your bank took it back. Until this is decided nothing new can be rented; please contact us."),
+        _("Open billing"),
+        "bad",
+    ),
 }
 
 
@@ -363,6 +390,9 @@ GROUPS: tuple[Group, ...] = (
             Kind.BALANCE_CREDITED,
             Kind.SLIP_REJECTED,
             Kind.TOP_UP_DECLINED,
+            Kind.CREDIT_NOTE,
+            Kind.REFUND_ENDED,
+            Kind.DISPUTE_OPENED,
         ),
         verb="bills",
         always=True,
