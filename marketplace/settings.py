@@ -170,10 +170,13 @@ if env.boolean("BEHIND_TLS_PROXY", False):
 X_FRAME_OPTIONS = "DENY"
 
 STRIPE_API_BASE = env.text("STRIPE_API_BASE", "https://api.stripe.com")
-# Where invoices are paid. Paying is a form whose answer redirects there, which browsers hold against form-action.
+# Where invoices and top-ups are paid. Paying is a form whose answer redirects there, which browsers hold against
+# form-action.
 STRIPE_HOSTED_ORIGINS = env.words(
     "STRIPE_HOSTED_ORIGINS",
-    "https://invoice.stripe.com" if STRIPE_API_BASE == "https://api.stripe.com" else STRIPE_API_BASE.rstrip("/"),
+    "https://invoice.stripe.com,https://checkout.stripe.com"
+    if STRIPE_API_BASE == "https://api.stripe.com"
+    else STRIPE_API_BASE.rstrip("/"),
 )
 
 CONTENT_SECURITY_POLICY = {
@@ -299,6 +302,8 @@ RENTALS_LEASE_SECONDS = env.integer("RENTALS_LEASE_SECONDS", 30, minimum=1)
 ORDER_HOLD_MINUTES = env.integer("ORDER_HOLD_MINUTES", 30, minimum=1)
 # Working days for an order that is too large (or too small) to be paid online.
 ORDER_HOLD_BANK_DAYS = env.integer("ORDER_HOLD_BANK_DAYS", 5, minimum=1)
+# What a prepaid term that its customer ends early pays back: none, five_days_once or prorated.
+ORDERS_REFUND_RULE = env.one_of("ORDERS_REFUND_RULE", "five_days_once", ("none", "five_days_once", "prorated"))
 # Hours of burn an hourly order must be covered for when it is placed.
 HEADROOM_HOURS = env.integer("HEADROOM_HOURS", 24, minimum=1)
 STOPPED_RETENTION_DAYS = env.integer("STOPPED_RETENTION_DAYS", 15, minimum=1)
@@ -321,6 +326,12 @@ DELIVERY_WINDOW_DAYS = env.integer("DELIVERY_WINDOW_DAYS", 90, minimum=1)
 TAX_PERCENT = env.text("TAX_PERCENT", "6")
 TAX_CODE = env.text("TAX_CODE", "3040203000000000000")
 INVOICE_DAYS_UNTIL_DUE = env.integer("INVOICE_DAYS_UNTIL_DUE", 15, minimum=1)
+# How long the page of a top-up can be paid on; Stripe takes between half an hour and a day.
+TOP_UP_MINUTES = env.integer("TOP_UP_MINUTES", 60, minimum=35)
+# Means of payment of a top-up, as Stripe names them; what the company's Stripe account has.
+TOP_UP_METHODS = env.words("TOP_UP_METHODS", "card,alipay,wechat_pay")
+# Wrong voucher codes an organization may try in an hour.
+VOUCHER_TRIES_PER_HOUR = env.integer("VOUCHER_TRIES_PER_HOUR", 10, minimum=1)
 # Credit limit of a new organization, in minor units by currency. Zero: finance grants it by hand.
 NEW_ORGANIZATION_CREDIT = {
     "CNY": env.integer("NEW_ORGANIZATION_CREDIT_CNY", 500_000 if DEBUG else 0, minimum=0),
