@@ -134,6 +134,22 @@ def release(holders: Sequence[UUID], at: datetime) -> int:
         return int(cursor.fetchone()[0])
 
 
+def reserved_from(*, pool_id: int, since: datetime, until: datetime) -> datetime | None:
+    """When, in `[since, until)`, a reservation begins to need cards that are held now; None where there is none.
+
+    For cards that stay longer with who has them: a reservation that the free cards cover does not mind. Keeps the pool
+    locked, as a claim beside reservations does, so that the two follow each other.
+    """
+    _require_transaction()
+    parameters = {"pool": pool_id, "at": since, "until": until}
+    _execute("SELECT id FROM catalog_pool WHERE id = %(pool)s FOR NO KEY UPDATE", parameters)
+    ((free, reserved),) = _execute(_FREE_AND_RESERVED, parameters)
+    if reserved <= free:
+        return None
+    ((first,),) = _execute(_FIRST_RESERVED, parameters)
+    return max(first, since)
+
+
 def set_healthy(*, gpu_id: int, healthy: bool) -> bool:
     """Take a card out of sale or put it back, keeping its host's counter true; whether anything changed."""
     _require_transaction()
@@ -323,6 +339,11 @@ _FREE_AND_RESERVED = f"""
 SELECT coalesce(sum(cards_free), 0)::int, {RESERVED.format(pool="%(pool)s", at="%(at)s", until="%(until)s")}::int
   FROM catalog_host WHERE pool_id = %(pool)s AND state = 'active'
 """  # noqa: S608 - fixed text only
+
+_FIRST_RESERVED = """
+SELECT min(lower(period)) FROM catalog_reservation
+ WHERE pool_id = %(pool)s AND period && tstzrange(%(at)s, %(until)s)
+"""
 
 _LOCK_HOSTS_OF = """
 SELECT id FROM catalog_host

@@ -16,10 +16,13 @@ from accounts.models import Organization, Project, SshKey, User
 from catalog.models import GpuModel, Image, Offer, Pool, Region
 from catalog.queries import stock
 from marketplace.lib import prepared
-from orders.models import Order, OrderLine, Quote, QuoteEvent, QuoteLine
+from orders.models import Order, OrderLine, Quote, QuoteEvent, QuoteLine, Subscription
 
 # Every sweep that moves an order comes round within a minute; later than this somebody should look.
 SWEPT_WITHIN = timedelta(minutes=10)
+
+# An order about a machine that runs, before it is carried out.
+UNSETTLED = (Order.Status.AWAITING_PAYMENT, Order.Status.EXPIRING, Order.Status.CONFIRMED, Order.Status.PROVISIONING)
 
 SELLABLE_KINDS = frozenset({Offer.Kind.GPU, Offer.Kind.SERVER})
 
@@ -194,6 +197,13 @@ def orders_of(organization: Organization) -> QuerySet[Order]:
 def ordered_before(organization: Organization, request_key: str) -> Order | None:
     """The order that an earlier request with this key has made."""
     return Order.objects.filter(organization=organization, request_key=request_key).first()
+
+
+def unsettled_order_of(subscription: Subscription) -> Order | None:
+    """The order about going on with this subscription that is neither carried out nor given up."""
+    lines = OrderLine.objects.filter(continues=subscription, order__status__in=UNSETTLED)
+    line = lines.select_related("order").first()
+    return line.order if line else None
 
 
 def readable_quotes() -> QuerySet[Quote]:

@@ -61,6 +61,14 @@ def integers(name: str, default: str = "", *, minimum: int | None = None) -> tup
     return tuple(numbers)
 
 
+def one_of(name: str, default: str, allowed: tuple[str, ...]) -> str:
+    """One of a few words."""
+    value = text(name, default)
+    if value not in allowed:
+        raise BadSetting(f"{name} must be one of {', '.join(allowed)}, not {value!r}")
+    return value
+
+
 def words(name: str, default: str = "") -> list[str]:
     """A comma-separated list without empty entries."""
     return [part.strip() for part in text(name, default).split(",") if part.strip()]

@@ -1,6 +1,7 @@
 """The verbs of orders: the table of contents."""
 
 from orders.actions.baskets import Wanted, place_basket
+from orders.actions.continuing import convert_to_term, extend_term, set_auto_renew
 from orders.actions.expiry import begin_expiring, cancel_order, cancel_unpaid
 from orders.actions.moving import IllegalMove, mark_active, mark_provisioning, move_order
 from orders.actions.placing import MAX_PERIODS, MAX_UNITS, check_line, place_order, rates_now
@@ -18,37 +19,51 @@ from orders.actions.quotes import (
     revise_quote,
     send_quote,
 )
+from orders.actions.refunding import mark_refund_credited, refund_term
 from orders.actions.refusals import (
     BadChoice,
     Busy,
+    CardsReserved,
     EmailNotVerified,
     NoHeadroom,
+    NotRunning,
     OfferUnavailable,
     OrderRefused,
     PriceChanged,
     RequestKeyReused,
     SoldOut,
+    StillUnpaid,
 )
 from orders.actions.requests import Contact, request_quote
-from orders.actions.subscriptions import HoldGone, confirm, end_subscription, fail_order, start_term
+from orders.actions.subscriptions import (
+    HoldGone,
+    confirm,
+    end_subscription,
+    expire_subscription,
+    fail_order,
+    start_term,
+)
 
 __all__ = [
     "MAX_PERIODS",
     "MAX_UNITS",
     "BadChoice",
     "Busy",
+    "CardsReserved",
     "Contact",
     "EmailNotVerified",
     "HoldGone",
     "IllegalMove",
     "IllegalQuoteMove",
     "NoHeadroom",
+    "NotRunning",
     "OfferUnavailable",
     "OrderRefused",
     "PriceChanged",
     "QuoteRefused",
     "RequestKeyReused",
     "SoldOut",
+    "StillUnpaid",
     "Wanted",
     "accept_quote",
     "add_quote_line",
@@ -58,21 +73,27 @@ __all__ = [
     "cancel_unpaid",
     "check_line",
     "confirm",
+    "convert_to_term",
     "create_quote",
     "decline_quote",
     "end_subscription",
     "expire_quotes",
+    "expire_subscription",
+    "extend_term",
     "fail_order",
     "mark_active",
     "mark_provisioning",
+    "mark_refund_credited",
     "move_order",
     "move_quote",
     "place_basket",
     "place_order",
     "rates_now",
+    "refund_term",
     "remove_quote_line",
     "request_quote",
     "revise_quote",
     "send_quote",
+    "set_auto_renew",
     "start_term",
 ]

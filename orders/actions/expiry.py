@@ -61,8 +61,8 @@ def cancel_unpaid(*, order_id: int, at: datetime, actor: User | None = None) -> 
     if order.status != Status.EXPIRING:
         raise IllegalMove(order, Status.CANCELLED)
     cancelled = move_order(order_id=order_id, to=Status.CANCELLED, actor=actor, at=at)
-    # Whoever cancelled it knows; nobody did when the hold ran out.
-    if not order.events.filter(status=Status.EXPIRING, actor__isnull=False).exists():
+    # Whoever cancelled it knows; nobody did when the hold ran out. What goes on as it was needs no word either.
+    if order.kind == Order.Kind.NEW and not order.events.filter(status=Status.EXPIRING, actor__isnull=False).exists():
         notify(
             organization=order.organization,
             kind=Notification.Kind.HOLD_EXPIRED,
@@ -76,6 +76,7 @@ def cancel_unpaid(*, order_id: int, at: datetime, actor: User | None = None) -> 
 
 
 def units_of(order_id: int) -> list:
-    """The unit ids of every line of an order: the holders of its cards."""
-    lines = OrderLine.objects.filter(order=order_id).order_by("pk").values_list("units", flat=True)
-    return [unit for units in lines for unit in units]
+    """The unit ids of every line of an order for new machines: the holders of its cards. Going on with a machine
+    holds none of its own."""
+    lines = OrderLine.objects.filter(order=order_id, continues__isnull=True).order_by("pk")
+    return [unit for units in lines.values_list("units", flat=True) for unit in units]

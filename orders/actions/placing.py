@@ -317,10 +317,10 @@ def _agreed(line: OrderLine, currency: str, *, starts_now: bool) -> dict[str, An
 
 _WRITE = """
 WITH placed AS (
-  INSERT INTO orders_order (kind, key, organization_id, project_id, placed_by_id, request_key, status, currency, total_minor,
-                            placed_at, hold_expires_at, paid_at)
-  VALUES (%(kind)s, %(key)s, %(organization_id)s, %(project_id)s, %(placed_by_id)s, %(request_key)s, %(status)s, %(currency)s,
-          %(total_minor)s, %(placed_at)s, %(hold_expires_at)s, %(paid_at)s)
+  INSERT INTO orders_order (kind, key, organization_id, project_id, placed_by_id, request_key, status, currency,
+                            total_minor, placed_at, hold_expires_at, paid_at)
+  VALUES (%(kind)s, %(key)s, %(organization_id)s, %(project_id)s, %(placed_by_id)s, %(request_key)s, %(status)s,
+          %(currency)s, %(total_minor)s, %(placed_at)s, %(hold_expires_at)s, %(paid_at)s)
   RETURNING id
 ), agreed AS (
   SELECT nextval(pg_get_serial_sequence('orders_orderline', 'id')) AS id, line.*

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from decimal import Decimal
 
 from django.utils.translation import gettext_lazy as _
 from django.utils.translation import ngettext_lazy
 
+from marketplace.lib import clock
 from marketplace.lib.money import Money, format_rate
 from marketplace.lib.refusals import Refusal, Text
 from orders.models import Order
@@ -101,6 +103,41 @@ class PriceChanged(OrderRefused):
         )
         self.seen_rate = seen_rate
         self.new_rate = new_rate
+
+
+class NotRunning(OrderRefused):
+    """There is nothing that could go on: it has not begun, or has ended."""
+
+    code = "not_running"
+    message = _("This machine is not running under a contract that could go on.")
+    next_step = _("Order a machine from the catalogue.")
+
+
+class StillUnpaid(OrderRefused):
+    """Another order about the same machine is under way."""
+
+    code = "still_unpaid"
+    next_step = _("Pay it, or cancel it first.")
+
+    def __init__(self, order: Order) -> None:
+        super().__init__(
+            message=_("The order %(number)s for this machine is not settled yet.") % {"number": order.number}
+        )
+        self.order = order
+
+
+class CardsReserved(OrderRefused):
+    """A reservation of the pool needs the cards. `since`: the first instant it does."""
+
+    code = "cards_reserved"
+    next_step = _("Choose a time that ends before, or ask our sales team.")
+
+    def __init__(self, since: datetime, zone: str) -> None:
+        super().__init__(
+            message=_("These cards are reserved for another customer from %(date)s on.")
+            % {"date": clock.read(since, zone)}
+        )
+        self.since = since
 
 
 class NoHeadroom(OrderRefused):

@@ -12,8 +12,9 @@ from django.utils.translation import gettext_lazy as _
 from accounts.actions import give_back_headroom
 from marketplace.lib.refusals import Refusal
 from orders.actions.moving import IllegalMove, locked, move_order
-from orders.models import Order, OrderLine, Subscription, Term
-from orders.pricing import headroom, term_end
+from orders.actions.refunding import refund_order
+from orders.models import Extension, Order, OrderLine, Subscription, Term
+from orders.pricing import extended_end, headroom, term_end
 
 Status = Order.Status
 CONFIRMED_OR_LATER = frozenset({Status.CONFIRMED, Status.PROVISIONING, Status.ACTIVE, Status.ENDED, Status.FAILED})
@@ -29,7 +30,8 @@ class HoldGone(Refusal):
 
 @transaction.atomic
 def confirm(*, order_id: int, at: datetime) -> Order:
-    """The order is paid: from here on it is provisioned, and every unit has its subscription.
+    """The order is paid: from here on it is provisioned, and every unit has its subscription. An extension moves the
+    end of its term on, in this transaction.
 
     Repeating it changes nothing. Raises HoldGone when the order was cancelled before: its cards are gone and the
     caller must see to the money.
@@ -39,8 +41,46 @@ def confirm(*, order_id: int, at: datetime) -> Order:
         return order
     if order.status == Status.CANCELLED:
         raise HoldGone
+    if order.kind == Order.Kind.RENEWAL:
+        return _confirm_renewal(order, at)
     open_subscriptions(order, [line for line in order.lines.order_by("pk") if line.term != Term.HOUR])
     return move_order(order_id=order_id, to=Status.CONFIRMED, actor=None, at=at, paid_at=at)
+
+
+def _confirm_renewal(order: Order, at: datetime) -> Order:
+    """Every term of a paid extension ends later by what was bought; where one has ended, all is owed back."""
+    confirmed = move_order(order_id=order.pk, to=Status.CONFIRMED, actor=None, at=at, paid_at=at)
+    lines = list(order.lines.order_by("continues_id"))
+    terms = (
+        Subscription.objects.select_for_update(no_key=True, of=("self",))
+        .select_related("organization")
+        .in_bulk([line.continues_id for line in lines])
+    )
+    if any(term.ended_at is not None for term in terms.values()):
+        refund_order(order=confirmed, at=at)
+        return move_order(
+            order_id=order.pk, to=Status.FAILED, actor=None, at=at, note="the term had ended before the payment came"
+        )
+    for line in lines:
+        _move_end(terms[line.continues_id], line, at)
+    return move_order(order_id=order.pk, to=Status.ACTIVE, actor=None, at=at)
+
+
+def _move_end(subscription: Subscription, line: OrderLine, at: datetime) -> None:
+    if subscription.ends_at is None or subscription.anchor_day is None:
+        raise ValueError(f"{subscription.pk}: a term without an end cannot be extended")
+    end = extended_end(
+        ends_at=subscription.ends_at,
+        anchor_day=subscription.anchor_day,
+        term=line.term,
+        periods=line.periods,
+        zone=subscription.organization.zone,
+    )
+    Extension.objects.create(
+        subscription=subscription, order_line=line, starts_at=subscription.ends_at, ends_at=end, at=at
+    )
+    subscription.ends_at = end
+    subscription.save(update_fields=["ends_at"])
 
 
 def open_subscriptions(order: Order, lines: Sequence[OrderLine]) -> None:
@@ -109,11 +149,36 @@ def end_subscription(*, subscription_id: int, at: datetime) -> bool:
     subscription = Subscription.objects.select_related("order_line").get(pk=subscription_id)
     if not close(subscription, at):
         return False
+    _end_orders(subscription, at)
+    return True
+
+
+@transaction.atomic
+def expire_subscription(*, subscription_id: int, at: datetime) -> datetime | None:
+    """End a term whose time is over by `at`, at its end; when that was. None when it was extended meanwhile or has no
+    end: then nothing has changed. Repeating it gives the same instant."""
+    subscription = (
+        Subscription.objects.select_for_update(no_key=True, of=("self",))
+        .select_related("order_line")
+        .get(pk=subscription_id)
+    )
+    ends_at = subscription.ends_at
+    if ends_at is None or ends_at > at:
+        return None
+    if close(subscription, ends_at):
+        _end_orders(subscription, ends_at)
+    return ends_at
+
+
+def _end_orders(subscription: Subscription, at: datetime) -> None:
+    """The order of a subscription that ended, once it was its last; with it, what extended it."""
     order = locked(subscription.order_line.order_id)
     open_ones = Subscription.objects.filter(order_line__order=order, ended_at__isnull=True)
     if order.status in RAN and not open_ones.exists():
         move_order(order_id=order.pk, to=Status.ENDED, actor=None, at=at)
-    return True
+    extended = Order.objects.filter(lines__extension__subscription=subscription, status=Status.ACTIVE)
+    for order_id in extended.order_by("pk").values_list("pk", flat=True):
+        move_order(order_id=order_id, to=Status.ENDED, actor=None, at=at)
 
 
 @transaction.atomic

@@ -87,8 +87,8 @@ class Extension(models.Model):
 
 
 class TermRefund(models.Model):
-    """That a paid term ended early, once for each, and by which rule something is paid back; its lines say what. Or that
-    an order which was paid could not be carried out any more.
+    """That a paid term ended early, once for each, and by which rule something is paid back; its lines say what. Or
+    that an order which was paid could not be carried out any more.
 
     Billing pulls the lines and makes credit notes of them.
     """

@@ -13,6 +13,7 @@ from orders.pricing.lines import (
     line_amount,
     tax_within,
 )
+from orders.pricing.refunds import Paid, less, unused
 from orders.pricing.shown import Breakdown, Estimate, breakdown, estimate
 from orders.pricing.terms import (
     MONTHS_PER_TERM,
@@ -34,6 +35,7 @@ __all__ = [
     "Breakdown",
     "Estimate",
     "NotInPeriod",
+    "Paid",
     "Period",
     "advance_amount",
     "anchor_periods",
@@ -43,10 +45,12 @@ __all__ = [
     "extended_end",
     "extension_periods",
     "headroom",
+    "less",
     "line_amount",
     "prorated",
     "shares",
     "tax_within",
     "term_end",
     "term_periods",
+    "unused",
 ]

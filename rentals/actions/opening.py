@@ -22,7 +22,8 @@ def open_rentals(*, at: datetime) -> list[int]:
 
     Repeated or parallel runs make nothing twice: the order's row is locked, the unit is the rental's unique key.
     """
-    waiting = Order.objects.filter(status=Order.Status.CONFIRMED).order_by("pk").values_list("pk", flat=True)
+    new = Order.objects.filter(status=Order.Status.CONFIRMED, kind=Order.Kind.NEW)
+    waiting = new.order_by("pk").values_list("pk", flat=True)
     opened: list[int] = []
     for order_id in waiting:
         try:

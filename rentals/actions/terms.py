@@ -61,10 +61,9 @@ def _expired(at: datetime) -> Sequence[int]:
 def expire_term(*, rental_id: int, at: datetime) -> None:
     """The prepaid term is over: the subscription ends, the machine stops, its cards go back, its disk is kept."""
     seen = Rental.objects.select_related("subscription").get(pk=rental_id)
-    ends_at = seen.subscription.ends_at
-    if ends_at is None or ends_at > at:
+    # Read again under its lock: it may have been extended a moment ago.
+    if orders.expire_subscription(subscription_id=seen.subscription_id, at=at) is None:
         raise NotNow(seen)
-    orders.end_subscription(subscription_id=seen.subscription_id, at=ends_at)
     if seen.status in KEPT:
         inventory.release([seen.key], at=at)
     rental = locked(rental_id)
