@@ -44,6 +44,12 @@ def refresh_credit() -> None:
     actions.refresh_all(at=clock.now())
 
 
+@shared_task(name="billing.enforce_arrears")
+def enforce_arrears() -> None:
+    """Balances below zero: run on, suspend, keep, tell, delete, and let go on once they are settled."""
+    actions.enforce_arrears(at=clock.now())
+
+
 @shared_task(name="billing.tell_of_overdue")
 def tell_of_overdue() -> None:
     """Tell of invoices that were not paid in time."""

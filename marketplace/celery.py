@@ -33,6 +33,7 @@ SWEEPS = {
     "billing.settle_expiring": 30,
     "billing.run": 600,
     "billing.refresh_credit": 60,
+    "billing.enforce_arrears": 60,
     "billing.sweep_open_invoices": 300,
     "billing.tell_of_overdue": 600,
     "billing.reconcile": 86_400,

@@ -1,6 +1,7 @@
 """The verbs of billing: the table of contents."""
 
 from billing.actions.accounts import account_of
+from billing.actions.arrears import enforce_arrears, hold_arrears
 from billing.actions.credit import refresh_all, refresh_credit
 from billing.actions.drafting import Drafted, draft_order_invoice, draft_order_invoices, draft_usage_invoices
 from billing.actions.gifts import (
@@ -60,8 +61,10 @@ __all__ = [
     "redeem_voucher",
     "refresh_all",
     "refresh_credit",
+    "enforce_arrears",
     "report_out_of_band",
     "retry_push",
+    "hold_arrears",
     "run_billing",
     "save_tax_profile",
     "settle_expiring",
