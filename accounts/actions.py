@@ -161,6 +161,11 @@ def set_credit_limit(*, organization: Organization, limit_minor: int) -> None:
     line.save(update_fields=["limit_minor", "available_minor"])
 
 
+def sell_as_export(*, organization_id: int, is_export: bool) -> None:
+    """Whether new orders of the organization are sold abroad, for the tax they carry."""
+    Organization.objects.filter(pk=organization_id).exclude(is_export=is_export).update(is_export=is_export)
+
+
 @transaction.atomic
 def sync_staff_groups() -> None:
     """Make the provider's staff groups hold exactly the permissions of `accounts.staff`. Raises KeyError for a typo."""

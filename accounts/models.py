@@ -65,6 +65,8 @@ class Organization(models.Model):
     currency = models.CharField(_("currency"), max_length=3, choices=CURRENCY_CHOICES, default="CNY")
     zone = models.CharField(_("time zone"), max_length=50, default="Asia/Shanghai")
     frozen_at = models.DateTimeField(_("currency and zone frozen at"), null=True, blank=True, editable=False)
+    # Written down by billing once finance has seen that the buyer sits abroad; orders are taxed by it.
+    is_export = models.BooleanField(_("sold to as an export"), default=False, db_default=False, editable=False)
     created_at = models.DateTimeField(_("created at"))
     members = models.ManyToManyField(User, through="Membership", related_name="organizations")
 
@@ -298,6 +300,9 @@ class Notification(models.Model):
         CREDIT_NOTE = "credit_note", _("Credit note issued")
         REFUND_ENDED = "refund_ended", _("Refund done or failed")
         DISPUTE_OPENED = "dispute_opened", _("Payment disputed")
+        FAPIAO_ISSUED = "fapiao_issued", _("发票 issued")
+        FAPIAO_REFUSED = "fapiao_refused", _("发票 could not be issued")
+        FAPIAO_FLUSHED = "fapiao_flushed", _("发票 red-flushed")
 
     key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     organization = models.ForeignKey(

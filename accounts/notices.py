@@ -166,7 +166,7 @@ WORDS: dict[str, Words] = {
     # number, amount, date, days: how many after the day of payment
     Kind.INVOICE_REMINDER: Words(
         _("Reminder: invoice %(number)s is overdue"),
-        _("%(amount)s was due by %(date)s, more than %(days)s days ago. Please pay it, or write to us about it."),
+        _("%(amount)s was due by %(date)s, %(days)s days ago or more. Please pay it, or write to us about it."),
         _("Open the invoice"),
         "bad",
     ),
@@ -300,6 +300,27 @@ WORDS: dict[str, Words] = {
         _("Open billing"),
         "bad",
     ),
+    # invoice, amount
+    Kind.FAPIAO_ISSUED: Words(
+        _("The 发票 for invoice %(invoice)s is here"),
+        _("It was issued over %(amount)s. Download it from the page of the invoice."),
+        _("Open the invoice"),
+        "good",
+    ),
+    # invoice, reason
+    Kind.FAPIAO_REFUSED: Words(
+        _("The 发票 for invoice %(invoice)s could not be issued"),
+        _("%(reason)s Mend it and ask for the 发票 again."),
+        _("Open the invoice"),
+        "bad",
+    ),
+    # number, invoice
+    Kind.FAPIAO_FLUSHED: Words(
+        _("发票 %(number)s was taken back"),
+        _("A red 发票 was issued against it. If a part of invoice %(invoice)s is left, you can ask for a new one."),
+        _("Open the invoice"),
+        "info",
+    ),
 }
 
 
@@ -393,6 +414,9 @@ GROUPS: tuple[Group, ...] = (
             Kind.CREDIT_NOTE,
             Kind.REFUND_ENDED,
             Kind.DISPUTE_OPENED,
+            Kind.FAPIAO_ISSUED,
+            Kind.FAPIAO_REFUSED,
+            Kind.FAPIAO_FLUSHED,
         ),
         verb="bills",
         always=True,

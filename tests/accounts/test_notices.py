@@ -156,7 +156,7 @@ EVERYTHING = {
     "name": "训练-1", "outcome": "gone", "rule": "idle", "days": 7, "date": "2026-12-07 00:00", "number": "X1",
     "offer": "8 × H100", "amount": "¥1,234.50", "hours": 72, "left": "¥10.00", "now": "in_time",
     "spent": "¥800.00", "forecast": "¥1,500.00", "does": "stop",
-    "how": "transfer", "what": "again", "reason": "查无此款",
+    "how": "transfer", "what": "again", "reason": "查无此款", "invoice": "INV-1",
 }  # fmt: skip
 
 
