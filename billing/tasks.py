@@ -50,6 +50,12 @@ def enforce_arrears() -> None:
     actions.enforce_arrears(at=clock.now())
 
 
+@shared_task(name="billing.remind_of_unpaid")
+def remind_of_unpaid() -> None:
+    """Remind customers with a credit line of invoices that are late."""
+    actions.remind_of_unpaid(at=clock.now())
+
+
 @shared_task(name="billing.tell_of_overdue")
 def tell_of_overdue() -> None:
     """Tell of invoices that were not paid in time."""

@@ -37,6 +37,7 @@ SWEEPS = {
     "billing.sweep_open_invoices": 300,
     "billing.tell_of_overdue": 600,
     "billing.reconcile": 86_400,
+    "billing.remind_of_unpaid": 600,
     "accounts.send_notices": 15,
 }
 

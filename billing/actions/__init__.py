@@ -6,6 +6,7 @@ from billing.actions.credit import refresh_all, refresh_credit
 from billing.actions.drafting import Drafted, draft_order_invoice, draft_order_invoices, draft_usage_invoices
 from billing.actions.gifts import (
     GiftRefused,
+from billing.actions.dunning import remind_of_unpaid
     VoucherRefused,
     create_vouchers,
     expire_gifts,
@@ -61,7 +62,10 @@ __all__ = [
     "redeem_voucher",
     "refresh_all",
     "refresh_credit",
-    "enforce_arrears",
+    "refund_top_up",
+    "reject_slip",
+    "remind_of_unpaid",
+    "repair",
     "report_out_of_band",
     "retry_push",
     "hold_arrears",
