@@ -171,9 +171,9 @@ class Migration(migrations.Migration):
             trigger=pgtrigger.compiler.Trigger(
                 name="fixed_but_for_stripe",
                 sql=pgtrigger.compiler.UpsertTriggerSql(
-                    condition="WHEN (OLD.key, OLD.number, OLD.invoice_id, OLD.account_id, OLD.request_key, OLD.currency, OLD.total_minor, OLD.tax_minor, OLD.unpaid_minor, OLD.returned_minor, OLD.gift_minor, OLD.destination, OLD.reason, OLD.issued_at) IS DISTINCT FROM (NEW.key, NEW.number, NEW.invoice_id, NEW.account_id, NEW.request_key, NEW.currency, NEW.total_minor, NEW.tax_minor, NEW.unpaid_minor, NEW.returned_minor, NEW.gift_minor, NEW.destination, NEW.reason, NEW.issued_at)",
+                    condition="WHEN (ROW(OLD.key, OLD.number, OLD.invoice_id, OLD.account_id, OLD.request_key, OLD.currency, OLD.total_minor, OLD.tax_minor, OLD.unpaid_minor, OLD.returned_minor, OLD.gift_minor, OLD.destination, OLD.reason, OLD.issued_at) IS DISTINCT FROM ROW(NEW.key, NEW.number, NEW.invoice_id, NEW.account_id, NEW.request_key, NEW.currency, NEW.total_minor, NEW.tax_minor, NEW.unpaid_minor, NEW.returned_minor, NEW.gift_minor, NEW.destination, NEW.reason, NEW.issued_at))",
                     func="RAISE EXCEPTION 'pgtrigger: Cannot update rows from % table', TG_TABLE_NAME;",
-                    hash="52a45b7d3baca276b2c812f10ff8120a45630222",
+                    hash="aafca255f5f732b3a7c9bed894d69978e9ef5d39",
                     operation="UPDATE",
                     pgid="pgtrigger_fixed_but_for_stripe_8c151",
                     table="billing_creditnote",

@@ -81,10 +81,10 @@ class CreditNote(models.Model):
                 name="fixed_but_for_stripe",
                 operation=pgtrigger.Update,
                 condition=pgtrigger.Condition(
-                    "(OLD.key, OLD.number, OLD.invoice_id, OLD.account_id, OLD.request_key, OLD.currency,"
+                    "ROW(OLD.key, OLD.number, OLD.invoice_id, OLD.account_id, OLD.request_key, OLD.currency,"
                     " OLD.total_minor, OLD.tax_minor, OLD.unpaid_minor, OLD.returned_minor, OLD.gift_minor,"
                     " OLD.destination, OLD.reason, OLD.issued_at) IS DISTINCT FROM"
-                    " (NEW.key, NEW.number, NEW.invoice_id, NEW.account_id, NEW.request_key, NEW.currency,"
+                    " ROW(NEW.key, NEW.number, NEW.invoice_id, NEW.account_id, NEW.request_key, NEW.currency,"
                     " NEW.total_minor, NEW.tax_minor, NEW.unpaid_minor, NEW.returned_minor, NEW.gift_minor,"
                     " NEW.destination, NEW.reason, NEW.issued_at)"
                 ),
