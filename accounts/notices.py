@@ -6,6 +6,7 @@ words (here, by kind) and figures (in the row); mails go out afterwards by `acco
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -430,7 +431,19 @@ def kinds_for(membership: Membership) -> list[str]:
     return [kind for kind, group in GROUP_OF.items() if can(membership, group.verb)]
 
 
-# --- writing one down ------------------------------------------------------------------------------------------------
+# --- writing them down ------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A fact to tell an organization's members, or only one of them."""
+
+    organization_id: int
+    fact: str
+    params: Mapping[str, Figure]
+    page: str
+    page_args: Sequence[str] = ()
+    user_id: int | None = None
+
+
 def notify(
     *,
     organization: Organization,
@@ -449,40 +462,60 @@ def notify(
     `page` is a URL name and `page_args` its arguments. Only members of this moment whose role may know are told.
     Raises KeyError for a missing figure and RuntimeError outside a transaction.
     """
+    notice = Notice(organization.pk, fact, params, page, page_args, user.pk if user else None)
+    return notify_many(kind=kind, notices=[notice], at=at) == 1
+
+
+def notify_many(*, kind: Notification.Kind, notices: Sequence[Notice], at: datetime) -> int:
+    """`notify` for many facts of one kind in a handful of statements; returns how many were new."""
     if not connection.in_atomic_block:
         raise RuntimeError("a notice is written in the transaction of its fact")
-    _say(kind, params)
-    notification, is_new = Notification.objects.get_or_create(
-        organization=organization,
-        kind=kind,
-        fact=fact,
-        defaults={
-            "user": user,
-            "params": dict(params),
-            "page": page,
-            "page_args": [str(one) for one in page_args],
-            "created_at": at,
-        },
+    for notice in notices:
+        _say(kind, notice.params)
+    rows = [
+        Notification(
+            organization_id=notice.organization_id,
+            user_id=notice.user_id,
+            kind=kind,
+            fact=notice.fact,
+            params=dict(notice.params),
+            page=notice.page,
+            page_args=[str(one) for one in notice.page_args],
+            created_at=at,
+        )
+        for notice in notices
+    ]
+    Notification.objects.bulk_create(rows, ignore_conflicts=True)
+    new = list(Notification.objects.filter(key__in=[row.key for row in rows]))
+    if new:
+        Delivery.objects.bulk_create(_deliveries(kind, new, at))
+    return len(new)
+
+
+def _deliveries(kind: Notification.Kind, notifications: Sequence[Notification], at: datetime) -> list[Delivery]:
+    group = GROUP_OF[kind]
+    members = Membership.objects.filter(
+        organization_id__in={notification.organization_id for notification in notifications}, user__is_active=True
     )
-    if is_new:
-        Delivery.objects.bulk_create(_deliveries(notification, at))
-    return is_new
+    told: dict[int, list[int]] = defaultdict(list)
+    for member in members.order_by("pk"):
+        if can(member, group.verb):
+            told[member.organization_id].append(member.user_id)
+    people = {user_id for users in told.values() for user_id in users}
+    chosen = {wish.user_id: wish for wish in NotificationPreference.objects.filter(group=group.name, user__in=people)}
+    return [
+        delivery
+        for notification in notifications
+        for user_id in told[notification.organization_id]
+        if notification.user_id in {None, user_id}
+        and (delivery := _delivery(notification, user_id, chosen.get(user_id), group, at)) is not None
+    ]
 
 
-def _deliveries(notification: Notification, at: datetime) -> list[Delivery]:
-    group = GROUP_OF[notification.kind]
-    members = Membership.objects.filter(organization_id=notification.organization_id, user__is_active=True)
-    if notification.user_id is not None:
-        members = members.filter(user_id=notification.user_id)
-    told = [member.user_id for member in members.order_by("pk") if can(member, group.verb)]
-    wishes = NotificationPreference.objects.filter(group=group.name, user__in=told)
-    chosen = {wish.user_id: wish for wish in wishes}
-    rows = []
-    for user_id in told:
-        wish = chosen.get(user_id)
-        in_app, mail = (group.always or wish.in_app, wish.mail) if wish else (True, group.mail)
-        if in_app or mail:
-            rows.append(
-                Delivery(notification=notification, user_id=user_id, in_app=in_app, mail_due_at=at if mail else None)
-            )
-    return rows
+def _delivery(
+    notification: Notification, user_id: int, wish: NotificationPreference | None, group: Group, at: datetime
+) -> Delivery | None:
+    in_app, mail = (group.always or wish.in_app, wish.mail) if wish else (True, group.mail)
+    if not (in_app or mail):
+        return None
+    return Delivery(notification=notification, user_id=user_id, in_app=in_app, mail_due_at=at if mail else None)

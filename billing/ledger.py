@@ -6,7 +6,7 @@ the order of their ids, which is what lets a checkpoint stand for everything up 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -23,6 +23,27 @@ _OWED_TO_CUSTOMER = frozenset({Book.WALLET, Book.GIFT, Book.REFUNDS, Book.REVENU
 
 # Accounts whose checkpoints are moved in one transaction.
 CHECKPOINT_BATCH = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One fact of money to be written down: what `post` takes, for those who post many at once."""
+
+    account_id: int
+    kind: Posting.Kind
+    fact: str
+    currency: str
+    entries: Mapping[Book, int]
+    invoice_id: int | None = None
+    note: str = ""
+
+    @property
+    def moved(self) -> dict[Book, int]:
+        """The entries that move something. Raises ValueError where they do not sum to zero."""
+        moved = {book: amount for book, amount in self.entries.items() if amount}
+        if sum(moved.values()) != 0:
+            raise ValueError(f"{self.kind} {self.fact} does not sum to zero: {moved}")
+        return moved
 
 
 def post(
@@ -42,29 +63,55 @@ def post(
     `entries` are minor units by book and sum to zero (ValueError otherwise; the database refuses it too); a fact
     that moves nothing is not written. In the caller's transaction, which holds the account's row lock.
     """
-    moved = {book: amount for book, amount in entries.items() if amount}
-    if sum(moved.values()) != 0:
-        raise ValueError(f"{kind} {fact} does not sum to zero: {moved}")
+    one = Fact(account.pk, kind, fact, currency, entries, invoice.pk if invoice else None, note)
+    return post_many([one], at=at, actor=actor) == 1
+
+
+_POST = """
+    INSERT INTO billing_posting (account_id, kind, fact, currency, at, booked_on, invoice_id, actor_id, note)
+    SELECT account_id, kind, fact, currency, %(at)s, %(booked_on)s, invoice_id, %(actor)s, note
+    FROM unnest(%(accounts)s::bigint[], %(kinds)s::text[], %(facts)s::text[], %(currencies)s::text[],
+                %(invoices)s::bigint[], %(notes)s::text[])
+        AS f (account_id, kind, fact, currency, invoice_id, note)
+    ON CONFLICT (kind, fact) DO NOTHING
+    RETURNING kind, fact, id
+"""
+_ENTER = """
+    INSERT INTO billing_ledgerentry (posting_id, account_id, book, amount_minor)
+    SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::text[], %s::bigint[])
+"""
+
+
+def post_many(facts: Sequence[Fact], *, at: datetime, actor: User | None = None) -> int:
+    """`post` for many facts in two statements; returns how many were new. The caller holds every account's row."""
     if not connection.in_atomic_block:
         raise RuntimeError("the ledger is written under the account's row lock")
-    if not moved or Posting.objects.filter(kind=kind, fact=fact).exists():
-        return False
-    posting = Posting.objects.create(
-        account=account,
-        kind=kind,
-        fact=fact,
-        currency=currency,
-        at=at,
-        booked_on=booking_day(at),
-        invoice=invoice,
-        actor=actor,
-        note=note[:300],
-    )
-    LedgerEntry.objects.bulk_create(
-        LedgerEntry(posting=posting, account=account, book=book, amount_minor=amount)
-        for book, amount in sorted(moved.items())
-    )
-    return True
+    moving = {(fact.kind, fact.fact): (fact, moved) for fact in facts if (moved := fact.moved)}
+    if not moving:
+        return 0
+    written = [fact for fact, _moved in moving.values()]
+    values = {
+        "at": at,
+        "booked_on": booking_day(at),
+        "actor": actor.pk if actor else None,
+        "accounts": [fact.account_id for fact in written],
+        "kinds": [str(fact.kind) for fact in written],
+        "facts": [fact.fact for fact in written],
+        "currencies": [fact.currency for fact in written],
+        "invoices": [fact.invoice_id for fact in written],
+        "notes": [fact.note[:300] for fact in written],
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(_POST, values)
+        new = [(posting_id, *moving[Posting.Kind(kind), fact]) for kind, fact, posting_id in cursor.fetchall()]
+        rows = [
+            (posting_id, fact.account_id, str(book), amount)
+            for posting_id, fact, moved in new
+            for book, amount in sorted(moved.items())
+        ]
+        if rows:
+            cursor.execute(_ENTER, [list(column) for column in zip(*rows, strict=True)])
+    return len(new)
 
 
 def booking_day(at: datetime) -> date:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from django.db import connection
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import F, QuerySet, Sum
 
 from accounts.models import CreditLine, Organization
 from billing.models import Invoice
@@ -127,9 +127,7 @@ def standing_of(organization: Organization, *, at: datetime) -> Standing:
 
 
 def with_astray_money() -> QuerySet[Invoice]:
-    """Invoices with money that nothing answers for: void, paid too much, or their order's cards were gone."""
+    """Invoices with money that nothing was delivered for: paid after the order's cards were gone, not credited yet."""
     return Invoice.objects.filter(
-        Q(status=Invoice.Status.VOID, paid_minor__gt=0)
-        | Q(status=Invoice.Status.PAID, paid_minor__gt=F("total_minor"))
-        | Q(status=Invoice.Status.PAID, order__status=Order.Status.CANCELLED)
+        status=Invoice.Status.PAID, order__status=Order.Status.CANCELLED, credited_minor__lt=F("total_minor")
     )

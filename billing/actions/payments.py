@@ -1,4 +1,4 @@
-"""Money that arrived. `record_payment` is the only code that writes it down."""
+"""Money for an invoice, from outside or from the balance. `record_payment` is the only code that writes it down."""
 
 import logging
 from datetime import datetime
@@ -7,14 +7,26 @@ from django.db import transaction
 from django.utils.translation import gettext_lazy as _
 
 from accounts.models import User
+from billing import ledger
+from billing.actions.accounts import lock_account
 from billing.actions.moving import locked, move_invoice, record_event
-from billing.models import Invoice, Payment
+from billing.models import BillingAccount, Book, Invoice, Payment, Posting
 from marketplace.lib.money import format_minor
 from marketplace.lib.refusals import Refusal
 from orders import actions as orders_actions
 from orders.models import Order
 
 logger = logging.getLogger(__name__)
+
+Method, Kind = Payment.Method, Posting.Kind
+# Where the money of each method comes from, and what the books call it.
+BOOKED = {
+    Method.STRIPE: (Kind.PAYMENT, Book.CASH),
+    Method.BANK_TRANSFER: (Kind.PAYMENT, Book.CASH),
+    Method.WALLET: (Kind.WALLET_PAID, Book.WALLET),
+    Method.GIFT: (Kind.GIFT_PAID, Book.GIFT),
+}
+OWN_MONEY = frozenset({Method.WALLET, Method.GIFT})
 
 
 class PaymentRefused(Refusal):
@@ -35,8 +47,8 @@ def record_payment(
 ) -> Payment:
     """Write money down once per (method, reference) and, when it covers the invoice, mark that paid.
 
-    A prepaid order is confirmed in the same transaction. Money is never turned away: what comes for an invoice that is
-    paid or void, or for an order whose cards are gone, is kept, noted on the invoice and logged for finance. Raises
+    A prepaid order is confirmed in the same transaction. Money is never turned away: what is more than the invoice has
+    outstanding, all of it where that is paid or void, enters the balance and is noted on the invoice. Raises
     PaymentRefused for an amount or currency that cannot be, and for a reference that stands for other money.
     """
     at = at or received_at
@@ -45,6 +57,7 @@ def record_payment(
     if invoice.order_id is not None:
         # Orders are locked before invoices everywhere; confirming below needs this one.
         Order.objects.select_for_update(no_key=True).get(pk=invoice.order_id)
+    account = lock_account(organization_id=invoice.organization_id)
     fresh = locked(invoice.pk)
     payment, created = Payment.objects.get_or_create(
         method=method,
@@ -60,9 +73,13 @@ def record_payment(
     if not created:
         _expect_same(payment, fresh, amount_minor, currency)
         return payment
-    fresh.paid_minor += amount_minor
-    fresh.save(update_fields=["paid_minor"])
-    _settle(fresh, payment, at=at, actor=actor)
+    applied = min(amount_minor, fresh.outstanding_minor) if fresh.is_unpaid else 0
+    _expect_covered(payment, surplus=amount_minor - applied)
+    fresh.paid_minor += applied
+    fresh.gift_minor += applied if method == Payment.Method.GIFT else 0
+    fresh.save(update_fields=["paid_minor", "gift_minor"])
+    _post(account, fresh, payment, applied=applied, at=at, actor=actor)
+    _settle(fresh, payment, surplus=amount_minor - applied, at=at, actor=actor)
     invoice.refresh_from_db()
     return payment
 
@@ -88,12 +105,39 @@ def _expect_same(payment: Payment, invoice: Invoice, amount_minor: int, currency
         )
 
 
-def _settle(invoice: Invoice, payment: Payment, *, at: datetime, actor: User | None) -> None:
+def _expect_covered(payment: Payment, *, surplus: int) -> None:
+    """The customer's own credit pays what is due and no more; only money from outside can be too much."""
+    if surplus and payment.method in OWN_MONEY:
+        raise PaymentRefused("not_due", _("This is more than the invoice still has to be paid."))
+
+
+def _post(
+    account: BillingAccount, invoice: Invoice, payment: Payment, *, applied: int, at: datetime, actor: User | None
+) -> None:
+    kind, book = BOOKED[Payment.Method(payment.method)]
+    ledger.post(
+        account=account,
+        kind=kind,
+        fact=f"{payment.method}:{payment.reference}",
+        entries=_sides(book, payment.amount_minor, applied),
+        currency=payment.currency,
+        invoice=invoice,
+        at=at,
+        actor=actor,
+    )
+
+
+def _sides(book: Book, amount: int, applied: int) -> dict[Book, int]:
+    sides = {book: amount, Book.RECEIVABLE: -applied}
+    return sides | {Book.WALLET: applied - amount} if amount > applied else sides
+
+
+def _settle(invoice: Invoice, payment: Payment, *, surplus: int, at: datetime, actor: User | None) -> None:
     amount = format_minor(payment.amount_minor, payment.currency)
     if not invoice.is_unpaid:
         _flag(invoice, f"{amount} ({payment.reference}) came for an invoice that is {invoice.status}", at, actor)
         return
-    if invoice.paid_minor < invoice.total_minor:
+    if invoice.outstanding_minor:
         record_event(invoice, at=at, actor=actor, note=f"part payment of {amount} ({payment.reference})")
         return
     invoice.paid_at = payment.received_at
@@ -102,9 +146,8 @@ def _settle(invoice: Invoice, payment: Payment, *, at: datetime, actor: User | N
     elsewhere = payment.method != Payment.Method.STRIPE and invoice.collection == Invoice.Collection.STRIPE
     invoice.next_check_at = at if elsewhere else None
     move_invoice(invoice, Invoice.Status.PAID, at=at, actor=actor, note=f"{amount} ({payment.reference})")
-    if invoice.paid_minor > invoice.total_minor:
-        over = format_minor(invoice.paid_minor - invoice.total_minor, invoice.currency)
-        _flag(invoice, f"overpaid by {over}", at, actor)
+    if surplus:
+        _flag(invoice, f"overpaid by {format_minor(surplus, invoice.currency)}", at, actor)
     _confirm_order(invoice, at)
 
 
@@ -115,13 +158,13 @@ def _confirm_order(invoice: Invoice, at: datetime) -> None:
         with transaction.atomic():
             orders_actions.confirm(order_id=invoice.order_id, at=at)
     except orders_actions.HoldGone:
-        _flag(invoice, "paid after the order was cancelled: the cards are gone, refund or order again", at, None)
+        _flag(invoice, "paid after the order was cancelled: the cards are gone, credit it or order again", at, None)
 
 
 def _flag(invoice: Invoice, problem: str, at: datetime, actor: User | None) -> None:
-    """A line in the history and an error in the log: finance must look, and no money is lost meanwhile."""
+    """A line in the history and a warning in the log; the money itself is in the customer's balance."""
     record_event(invoice, at=at, actor=actor, note=f"attention: {problem}")
-    logger.error("invoice %s: %s", invoice, problem)
+    logger.warning("invoice %s: %s", invoice, problem)
 
 
 def settle_without_money(*, invoice: Invoice, at: datetime) -> None:

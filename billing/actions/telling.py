@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from django.db import transaction
@@ -10,7 +11,7 @@ from django.db.models import CharField, Exists, OuterRef, QuerySet
 from django.db.models.functions import Cast
 
 from accounts.models import CreditLine, Notification
-from accounts.notices import notify
+from accounts.notices import Notice, notify, notify_many
 from billing.actions.moving import locked
 from billing.models import Invoice
 from marketplace.lib import clock
@@ -30,10 +31,10 @@ CREDIT_NOTICES = (24, 72)
 WARNED_FOR = timedelta(hours=24)
 
 
-def tell_of_issue(*, invoice: Invoice, at: datetime) -> None:
-    """A new invoice that is to be paid: number, amount and until when. Called in the transaction that issues it."""
-    if invoice.total_minor:
-        _tell(invoice, Kind.INVOICE_ISSUED, invoice.total_minor, at)
+def tell_of_issue(*, invoices: Iterable[Invoice], at: datetime) -> None:
+    """New invoices that are to be paid: number, amount and until when. Called in the transaction that issues them."""
+    told = [_notice(invoice, invoice.total_minor) for invoice in invoices if invoice.total_minor]
+    notify_many(kind=Kind.INVOICE_ISSUED, notices=told, at=at)
 
 
 def tell_of_overdue(*, at: datetime) -> int:
@@ -67,15 +68,14 @@ def _tell_overdue(*, invoice_id: int, at: datetime) -> bool:
     invoice = locked(invoice_id)
     if invoice.status not in PAYABLE or not invoice.outstanding_minor:
         return False
-    return _tell(invoice, Kind.INVOICE_OVERDUE, invoice.outstanding_minor, at)
+    return notify_many(kind=Kind.INVOICE_OVERDUE, notices=[_notice(invoice, invoice.outstanding_minor)], at=at) == 1
 
 
-def _tell(invoice: Invoice, kind: Notification.Kind, amount_minor: int, at: datetime) -> bool:
+def _notice(invoice: Invoice, amount_minor: int) -> Notice:
     if invoice.due_at is None:
         raise ValueError(f"{invoice}: issued without a day of payment")
-    return notify(
-        organization=invoice.organization,
-        kind=kind,
+    return Notice(
+        organization_id=invoice.organization_id,
         fact=str(invoice.key),
         params={
             "number": str(invoice.number),
@@ -84,7 +84,6 @@ def _tell(invoice: Invoice, kind: Notification.Kind, amount_minor: int, at: date
         },
         page="billing:invoice",
         page_args=[str(invoice.key)],
-        at=at,
     )
 
 

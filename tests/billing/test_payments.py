@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from billing import actions, queries, stripe_gateway
-from billing.models import BilledWindow, Invoice, Payment
+from billing import actions, ledger, queries, stripe_gateway
+from billing.models import BilledWindow, Book, Invoice, Payment
 from orders import actions as orders_actions
 from tests import factories
 from tests.billing.builders import DECEMBER, HOUR, NOVEMBER, order, rental, used
@@ -74,15 +74,17 @@ def test_what_cannot_be_money_for_it_is_refused(usage, code, wrong):
     assert (usage.status, usage.paid_minor, Payment.objects.count()) == ("issued", 0, 0)
 
 
-def test_paying_too_much_or_twice_is_kept_and_flagged(usage, caplog):
+def test_paying_too_much_or_twice_enters_the_balance(usage, caplog):
     bank(usage, 1200, "a")
     bank(usage, 1000, "b")
 
-    assert (usage.status, usage.paid_minor, Payment.objects.count()) == ("paid", 2200, 2)
+    assert (usage.status, usage.paid_minor, Payment.objects.count()) == ("paid", 1000, 2)
+    assert ledger.balance(usage.account, Book.WALLET) == 1200
+    assert (ledger.balance(usage.account, Book.RECEIVABLE), ledger.check()) == (0, [])
     notes = [event.note for event in usage.events.all() if event.note.startswith("attention")]
     assert notes == ["attention: overpaid by ¥2.00", "attention: ¥10.00 (b) came for an invoice that is paid"]
-    assert caplog.text.count("ERROR") == 2
-    assert list(queries.with_astray_money()) == [usage]
+    assert caplog.text.count("WARNING") == 2
+    assert not queries.with_astray_money().exists()
 
 
 def test_paying_an_order_confirms_it(prepaid):

@@ -103,8 +103,8 @@ def test_one_invoice_that_cannot_be_told_of_stops_no_other(monkeypatch, caplog):
     first, second = usage_invoice(), None
     used(rental(factories.organization(name="乙")), NOVEMBER, NOVEMBER + 4 * HOUR)
     (second,) = actions.draft_usage_invoices(at=DECEMBER).invoices
-    real = telling._tell
-    monkeypatch.setattr(telling, "_tell", lambda invoice, *rest: 1 / 0 if invoice == first else real(invoice, *rest))
+    real = telling._notice
+    monkeypatch.setattr(telling, "_notice", lambda invoice, *rest: 1 / 0 if invoice == first else real(invoice, *rest))
 
     assert actions.tell_of_overdue(at=second.due_at + DAY) == 1
     assert f"invoice {first.pk}" in caplog.text
