@@ -4,9 +4,9 @@ from billing.actions.accounts import account_of
 from billing.actions.arrears import enforce_arrears, hold_arrears
 from billing.actions.credit import refresh_all, refresh_credit
 from billing.actions.drafting import Drafted, draft_order_invoice, draft_order_invoices, draft_usage_invoices
+from billing.actions.dunning import remind_of_unpaid
 from billing.actions.gifts import (
     GiftRefused,
-from billing.actions.dunning import remind_of_unpaid
     VoucherRefused,
     create_vouchers,
     expire_gifts,
