@@ -18,6 +18,7 @@ SWEEPS = {
     "orders.expire_holds": 30,
     "orders.expire_quotes": 300,
     "rentals.open_rentals": 5,
+    "rentals.convert": 5,
     "rentals.step_due": 2,
     "rentals.cut_windows": 300,
     "rentals.enforce_terms": 60,
@@ -34,10 +35,11 @@ SWEEPS = {
     "billing.run": 600,
     "billing.refresh_credit": 60,
     "billing.enforce_arrears": 60,
+    "billing.enforce_budgets": 60,
     "billing.sweep_open_invoices": 300,
     "billing.tell_of_overdue": 600,
-    "billing.reconcile": 86_400,
     "billing.remind_of_unpaid": 600,
+    "billing.reconcile": 86_400,
     "accounts.send_notices": 15,
 }
 

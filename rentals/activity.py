@@ -24,6 +24,7 @@ WISHED: dict[str, str | Promise] = {
     "terminate": _("The termination of %(object)s was requested."),
     "retry": _("Another attempt to make %(object)s was ordered."),
     "destroyed_by_operator": _("%(object)s was ended by our staff."),
+    "converted": _("%(object)s is paid by its term from now on, no longer by the hour."),
     "term_over": _("The term of %(object)s has ended."),
     "suspend_arrears": _("%(object)s was suspended: the balance is below zero."),
     "suspend_operator": _("%(object)s was suspended by our staff."),

@@ -116,6 +116,7 @@ WISHES: dict[str, Text] = {
     "terminate": gettext_lazy("Termination requested"),
     "retry": gettext_lazy("Retry ordered by an operator"),
     "destroyed_by_operator": gettext_lazy("Ended by an operator"),
+    "converted": gettext_lazy("A term has taken the place of the hour"),
     "term_over": gettext_lazy("The term has ended"),
     "kept_long_enough": gettext_lazy("The keeping time is over"),
     "suspend_arrears": gettext_lazy("Suspended: the balance is below zero"),

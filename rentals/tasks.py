@@ -21,6 +21,12 @@ def open_rentals() -> None:
         _send(rental_id, 0)
 
 
+@shared_task(name="rentals.convert")
+def convert() -> None:
+    """Put paid terms in place of the hour."""
+    actions.convert_rentals(at=clock.now())
+
+
 @shared_task(name="rentals.step_due")
 def step_due() -> None:
     """Find rentals whose next step is due, whatever was lost on the way, and give each to a worker."""

@@ -1,7 +1,7 @@
 """The verbs of orders: the table of contents."""
 
 from orders.actions.baskets import Wanted, place_basket
-from orders.actions.continuing import convert_to_term, extend_term, set_auto_renew
+from orders.actions.continuing import convert_to_term, extend_term, fail_conversion, set_auto_renew
 from orders.actions.expiry import begin_expiring, cancel_order, cancel_unpaid
 from orders.actions.moving import IllegalMove, mark_active, mark_provisioning, move_order
 from orders.actions.placing import MAX_PERIODS, MAX_UNITS, check_line, place_order, rates_now
@@ -22,6 +22,7 @@ from orders.actions.quotes import (
 from orders.actions.refunding import mark_refund_credited, refund_term
 from orders.actions.refusals import (
     BadChoice,
+    BudgetUsedUp,
     Busy,
     CardsReserved,
     EmailNotVerified,
@@ -48,6 +49,7 @@ __all__ = [
     "MAX_PERIODS",
     "MAX_UNITS",
     "BadChoice",
+    "BudgetUsedUp",
     "Busy",
     "CardsReserved",
     "Contact",
@@ -80,6 +82,7 @@ __all__ = [
     "expire_quotes",
     "expire_subscription",
     "extend_term",
+    "fail_conversion",
     "fail_order",
     "mark_active",
     "mark_provisioning",

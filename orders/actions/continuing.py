@@ -20,6 +20,7 @@ from accounts.queries import email_is_verified
 from catalog import inventory
 from catalog.models import Offer
 from orders.actions.placing import MAX_REQUEST_KEY, hold_expiry, rates_now
+from orders.actions.refunding import refund_order
 from orders.actions.refusals import (
     BadChoice,
     CardsReserved,
@@ -31,6 +32,7 @@ from orders.actions.refusals import (
     RequestKeyReused,
     StillUnpaid,
 )
+from orders.actions.subscriptions import fail_order
 from orders.basket import MAX_PERIODS
 from orders.models import Order, OrderEvent, OrderLine, Subscription, Term
 from orders.pricing import advance_amount, extended_end, term_end
@@ -219,6 +221,17 @@ def _pool(offer: Offer) -> int:
     if offer.pool_id is None:
         raise OfferUnavailable
     return offer.pool_id
+
+
+@transaction.atomic
+def fail_conversion(*, order_id: int, at: datetime) -> Order:
+    """The machine is stopped or gone since the order was paid: it fails, its term never begins and all is owed back.
+
+    Raises IllegalMove on an order that is not confirmed.
+    """
+    failed = fail_order(order_id=order_id, at=at, note="the machine no longer ran when the term was to begin")
+    refund_order(order=failed, at=at)
+    return failed
 
 
 @transaction.atomic

@@ -15,6 +15,7 @@ from django.db import IntegrityError, connection, transaction
 from django.utils.translation import gettext_lazy as _
 
 from accounts import actions as accounts
+from accounts import budgets
 from accounts.models import CreditLine, Organization, Project, SshKey, User
 from catalog import inventory
 from catalog.models import Image, Offer
@@ -24,6 +25,7 @@ from marketplace.lib.limits import by_bank
 from marketplace.lib.money import Money
 from orders.actions.refusals import (
     BadChoice,
+    BudgetUsedUp,
     Busy,
     EmailNotVerified,
     NoHeadroom,
@@ -106,7 +108,16 @@ def place_order(
             raise PriceChanged(seen_rate=seen_rate, new_rate=rate, currency=organization.currency)
         wish = Wish(offer, image, quantity, term, periods, rate, disk_rate)
         return place(buyer, [wish], at=at)
-    except (BadChoice, OfferUnavailable, EmailNotVerified, PriceChanged, NoHeadroom, SoldOut, IntegrityError):
+    except (
+        BadChoice,
+        OfferUnavailable,
+        EmailNotVerified,
+        PriceChanged,
+        NoHeadroom,
+        BudgetUsedUp,
+        SoldOut,
+        IntegrityError,
+    ):
         # A repeated request may be refused (the first one took the last card) and is still the first one's order.
         earlier = ordered_before(organization, request_key)
         if earlier is None:
@@ -173,7 +184,7 @@ def known_rates(rate: Decimal | None, disk_rate: Decimal | None, *, offer: Offer
 def place(buyer: Buyer, wishes: Sequence[Wish], *, at: datetime) -> Order:
     """Hold the cards of every line and write the order, in one transaction. Buyer and wishes are already checked.
 
-    Raises NoHeadroom, SoldOut, BadChoice, or IntegrityError when the request key is taken.
+    Raises NoHeadroom, BudgetUsedUp, SoldOut, BadChoice, or IntegrityError when the request key is taken.
     """
     organization = buyer.organization
     lines = [_line(wish, organization.currency, buyer.public_keys) for wish in wishes]
@@ -181,6 +192,7 @@ def place(buyer: Buyer, wishes: Sequence[Wish], *, at: datetime) -> Order:
     with transaction.atomic():
         _freeze(organization, at)
         _commit_headroom(organization, lines)
+        spend_budget(buyer.organization, buyer.project, sum(line.amount_minor for line in lines), at)
         for position, line in sorted(enumerate(lines), key=lambda numbered: numbered[1].offer.pool_id or 0):
             try:
                 _hold(line, organization, at, latest_start=expires_at or at)
@@ -249,6 +261,15 @@ def _commit_headroom(organization: Organization, lines: Sequence[OrderLine]) -> 
             needed=Money(refusal.needed_minor, organization.currency),
             headroom=Money(refusal.headroom_minor, organization.currency),
         ) from None
+
+
+def spend_budget(organization: Organization, project: Project, amount_minor: int, at: datetime) -> None:
+    """Let budgets of the month that refuse orders pass this one. Call it right after the credit line was locked.
+    Raises BudgetUsedUp."""
+    try:
+        budgets.spend(organization=organization, project_id=project.pk, amount_minor=amount_minor, at=at)
+    except budgets.BudgetUsedUp as refusal:
+        raise BudgetUsedUp(message=refusal.message) from None
 
 
 def _hold(line: OrderLine, organization: Organization, at: datetime, *, latest_start: datetime) -> None:

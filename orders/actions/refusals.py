@@ -140,6 +140,13 @@ class CardsReserved(OrderRefused):
         self.since = since
 
 
+class BudgetUsedUp(OrderRefused):
+    """A budget of the month has no room for this order; `message` says which and how much."""
+
+    code = "budget_used_up"
+    next_step = _("Raise the budget, wait for the next month, or choose another project.")
+
+
 class NoHeadroom(OrderRefused):
     """The credit line cannot keep hours of burn ready. Amounts are minor units."""
 

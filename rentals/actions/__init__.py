@@ -4,10 +4,11 @@ Locks, in this order: credit line, order, host and cards, rental.
 """
 
 from rentals.actions.auto_stop import BadRule, TermKeepsPrice, enforce_auto_stop, remove_auto_stop, set_auto_stop
+from rentals.actions.going_on import convert_rentals, end_early
 from rentals.actions.moving import IllegalMove, locked, move_rental
 from rentals.actions.opening import UnitWithoutCards, open_rentals
 from rentals.actions.operating import destroy_by_operator, retry
-from rentals.actions.refusals import Busy, NoCapacity, NoCredit, NotNow, RentalRefused, Suspended, TermOver
+from rentals.actions.refusals import BudgetSpent, Busy, NoCapacity, NoCredit, NotNow, RentalRefused, Suspended, TermOver
 from rentals.actions.suspending import SUSPENDABLE, resume, suspend
 from rentals.actions.telling import tell_of_ending_terms
 from rentals.actions.terms import enforce_terms, expire_term
@@ -16,6 +17,7 @@ from rentals.actions.wishes import request_start, request_stop, request_terminat
 __all__ = [
     "SUSPENDABLE",
     "BadRule",
+    "BudgetSpent",
     "Busy",
     "IllegalMove",
     "NoCapacity",
@@ -26,7 +28,9 @@ __all__ = [
     "TermKeepsPrice",
     "TermOver",
     "UnitWithoutCards",
+    "convert_rentals",
     "destroy_by_operator",
+    "end_early",
     "enforce_auto_stop",
     "enforce_terms",
     "expire_term",
