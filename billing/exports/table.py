@@ -34,7 +34,7 @@ class Column:
 
     @property
     def alias(self) -> str:
-        return f"x_{self.key}"
+        return f"x_{self.key.lower()}"
 
     def expression(self) -> str:
         return self.sql if isinstance(self.sql, str) else self.sql()
