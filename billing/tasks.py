@@ -50,6 +50,12 @@ def enforce_arrears() -> None:
     actions.enforce_arrears(at=clock.now())
 
 
+@shared_task(name="billing.enforce_budgets")
+def enforce_budgets() -> None:
+    """Write down what budgets' months have cost, tell of crossings, stop what they say."""
+    actions.enforce_budgets(at=clock.now())
+
+
 @shared_task(name="billing.remind_of_unpaid")
 def remind_of_unpaid() -> None:
     """Remind customers with a credit line of invoices that are late."""

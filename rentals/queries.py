@@ -57,6 +57,12 @@ def burn_per_hour(organization_id: int) -> Money:
     return Money.rounded(total or Decimal(0), currency)
 
 
+def burn_by_project(organization: Organization) -> dict[int, Decimal]:
+    """What the open meters of each project cost in an hour: exact, in major units; one without any is left out."""
+    metered = Rental.objects.filter(organization=organization, metered_from__isnull=False)
+    return dict(metered.order_by().values_list("project").annotate(total=Sum(_METERED)))
+
+
 def prepaid(rental: Rental) -> Money | None:
     """What this unit's term cost in advance; None for an hourly one. Needs `subscription` loaded."""
     one = rental.subscription

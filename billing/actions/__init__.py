@@ -4,6 +4,7 @@ from billing.actions.accounts import account_of
 from billing.actions.arrears import enforce_arrears, hold_arrears
 from billing.actions.credit import refresh_all, refresh_credit
 from billing.actions.drafting import Drafted, draft_order_invoice, draft_order_invoices, draft_usage_invoices
+from billing.actions.budgets import enforce_budgets
 from billing.actions.dunning import remind_of_unpaid
 from billing.actions.gifts import (
     GiftRefused,
@@ -50,6 +51,7 @@ __all__ = [
     "draft_order_invoices",
     "draft_usage_invoices",
     "due_for_push",
+    "enforce_budgets",
     "expire_gifts",
     "grant_gift",
     "issue",

@@ -27,9 +27,10 @@ class NotNow(RentalRefused):
 
 
 class Suspended(RentalRefused):
-    """The platform keeps it off; `page` names where the customer can do something about it."""
+    """The platform keeps it off; `page` and `link` name where the customer can do something about it."""
 
     code = "suspended"
+    link = _("Top up or pay")
     SAID: ClassVar[dict[str, tuple[Text, Text, str]]] = {
         Rental.Suspension.ARREARS: (
             _("“%(name)s” is suspended because your balance is below zero. Its disk is kept."),
@@ -63,6 +64,14 @@ class NoCredit(RentalRefused):
     code = "no_headroom"
     message = _("The credit of your organization is used up. Nothing has changed.")
     next_step = _("Pay the open invoices; then start the machine again.")
+
+
+class BudgetSpent(RentalRefused):
+    """A budget that stops machines has no room in this month; `message` says which."""
+
+    code = "budget_used_up"
+    next_step = _("Raise the budget or wait for the next month.")
+    page, link = "accounts:budgets", _("Open budgets")
 
 
 class TermOver(RentalRefused):

@@ -11,12 +11,13 @@ from typing import Any
 
 from django.db import transaction
 
+from accounts import budgets
 from accounts.models import CreditLine, User
 from catalog import inventory
 from orders import actions as orders
 from rentals import metering
 from rentals.actions.moving import due_now, locked, move_rental, note
-from rentals.actions.refusals import Busy, NoCapacity, NoCredit, NotNow, Suspended, TermOver
+from rentals.actions.refusals import BudgetSpent, Busy, NoCapacity, NoCredit, NotNow, Suspended, TermOver
 from rentals.models import Rental, RentalEvent
 from rentals.rules import deadline_after
 
@@ -57,15 +58,17 @@ def request_start(*, rental_id: int, actor: User | None, at: datetime) -> Rental
 
     The disk's meter runs until the machine was logged into again; then the card meter begins. An hourly unit's
     headroom stayed committed while it was stopped, so none is taken; but a credit line that no longer carries what
-    is committed refuses. Repeating it changes nothing. Raises Suspended, NotNow, TermOver, NoCredit or NoCapacity.
+    is committed refuses. Repeating it changes nothing. Raises Suspended, NotNow, TermOver, NoCredit, BudgetSpent
+    or NoCapacity.
     """
-    seen = Rental.objects.select_related("subscription").get(pk=rental_id)
+    seen = Rental.objects.select_related("subscription", "organization").get(pk=rental_id)
     if seen.desired == Desired.RUNNING and seen.status in {Status.STARTING, *BEFORE_RUNNING, Status.RUNNING}:
         return seen
     _require_stopped(seen, at)
     cards: dict[int, list[str]] = {}
     if seen.subscription.is_hourly:
         _require_credit(seen.organization_id)
+        _require_budget(seen, at)
         # Host and cards are locked before the rental; a parallel start that lost is refused below and rolled back.
         cards = claim_again(seen, at)
     rental = locked(rental_id)
@@ -100,6 +103,13 @@ def _require_credit(organization_id: int) -> None:
     line = CreditLine.objects.get(organization_id=organization_id)
     if line.standing != CreditLine.Standing.GOOD or line.available_minor < line.committed_minor:
         raise NoCredit
+
+
+def _require_budget(rental: Rental, at: datetime) -> None:
+    try:
+        budgets.require_running_allowed(organization=rental.organization, project_id=rental.project_id, at=at)
+    except budgets.BudgetUsedUp as refusal:
+        raise BudgetSpent(message=refusal.message) from None
 
 
 def claim_again(rental: Rental, at: datetime) -> dict[int, list[str]]:

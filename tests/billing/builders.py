@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
-from accounts.models import Organization
+from accounts.models import Organization, Project
 from orders.models import Order, OrderLine, Subscription
 from rentals.models import Rental, UsageWindow
 from tests import factories
@@ -16,6 +16,10 @@ NOVEMBER = datetime(2026, 10, 31, 16, tzinfo=UTC)
 DECEMBER = datetime(2026, 11, 30, 16, tzinfo=UTC)
 JANUARY = datetime(2026, 12, 31, 16, tzinfo=UTC)
 HOUR = timedelta(hours=1)
+
+
+def default_project(of: Organization) -> Project:
+    return of.projects.get(is_default=True)
 
 
 def order(
@@ -30,7 +34,7 @@ def order(
     if amount_minor is None:
         amount_minor = 0 if hourly else int(Decimal(rate) * cards * periods * 100)
     made = Order.objects.create(
-        organization=of, project=of.projects.get(), placed_by=of.members.first(), request_key=str(uuid.uuid4()),
+        organization=of, project=default_project(of), placed_by=of.members.first(), request_key=str(uuid.uuid4()),
         status="confirmed" if hourly else status, currency=of.currency, total_minor=amount_minor, placed_at=at,
         hold_expires_at=None if hourly else at + hold,
     )  # fmt: skip
@@ -49,12 +53,12 @@ def rental(of: Organization | None = None, *, rate="2.50", cards=1, name="train-
     offer = offer or factories.offer(cards=cards, currency=of.currency)
     line = order(of, offer=offer, term="hour", rate=rate).lines.get()
     subscription = Subscription.objects.create(
-        organization=of, project=of.projects.get(), order_line=line, unit=line.units[0], term="hour", periods=1,
+        organization=of, project=default_project(of), order_line=line, unit=line.units[0], term="hour", periods=1,
         cards=cards, disk_gb=100, currency=of.currency, rate=Decimal(rate), disk_rate=line.disk_rate,
         tax_percent=line.tax_percent, tax_code=line.tax_code,
     )  # fmt: skip
     return Rental.objects.create(
-        organization=of, project=of.projects.get(), order_line=line, subscription=subscription, name=name,
+        organization=of, project=default_project(of), order_line=line, subscription=subscription, name=name,
         pool=offer.pool, status="running", public_keys=[], created_at=NOVEMBER,
     )  # fmt: skip
 
