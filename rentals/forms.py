@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -132,3 +133,42 @@ class SpendRuleForm(RuleForm):
 
 
 AUTO_STOP_FORMS: dict[str, type[RuleForm]] = {form.kind: form for form in (IdleRuleForm, TimeRuleForm, SpendRuleForm)}
+
+
+# --- more time -------------------------------------------------------------------------------------------------------
+
+
+class MoreTimeForm(forms.Form):
+    """More time for a machine: months or years. `seen_rate` and `seen_choice` say which price was looked at."""
+
+    term = forms.ChoiceField(label=_("Term"), widget=forms.RadioSelect)
+    periods = forms.IntegerField(label=_("Months or years"), min_value=1, max_value=36, initial=1)
+    request_key = forms.CharField(max_length=64, widget=forms.HiddenInput)
+    seen_rate = forms.DecimalField(max_digits=20, decimal_places=10, min_value=0, widget=forms.HiddenInput)
+    seen_choice = forms.CharField(max_length=20, required=False, widget=forms.HiddenInput)
+
+    def __init__(self, data: Any = None, *, terms: list[tuple[str, Any]], **options: Any) -> None:
+        super().__init__(data, **options)
+        self.fields["term"].choices = terms  # type: ignore[attr-defined]
+        self.fields["term"].initial = terms[0][0] if terms else None
+        self.fields["request_key"].initial = uuid.uuid4().hex
+
+    @property
+    def choice(self) -> tuple[str, int] | None:
+        """Term and number of periods to price; None while they cannot be read."""
+        if not self.is_bound:
+            return str(self.fields["term"].initial), 1
+        self.full_clean()
+        if {"term", "periods"} & set(self.errors):
+            return None
+        return self.cleaned_data["term"], self.cleaned_data["periods"]
+
+    @property
+    def was_seen(self) -> bool:
+        """Whether the price on the page was the price of these choices."""
+        return self.choice is not None and self.cleaned_data["seen_choice"] == mark_of(*self.choice)
+
+
+def mark_of(term: str, periods: int) -> str:
+    """The choice a shown price belongs to, short enough for a hidden field."""
+    return f"{term}/{periods}"

@@ -8,6 +8,7 @@ from rentals.views.bulk import BulkStop
 from rentals.views.listing import RentalList
 from rentals.views.machine import RentalDetail, RentalLive, RentalUtilisation, Start, Stop, Terminate
 from rentals.views.overview import Overview
+from rentals.views.terms import AutoRenew, Convert, Extend
 
 app_name = "rentals"
 urlpatterns = [
@@ -23,5 +24,8 @@ urlpatterns = [
     path("rentals/<uuid:key>/auto-stop/remove/", RemoveAutoStop.as_view(), name="auto_stop_remove"),
     path("rentals/<uuid:key>/stop/", Stop.as_view(), name="stop"),
     path("rentals/<uuid:key>/start/", Start.as_view(), name="start"),
+    path("rentals/<uuid:key>/extend/", Extend.as_view(), name="extend"),
+    path("rentals/<uuid:key>/convert/", Convert.as_view(), name="convert"),
+    path("rentals/<uuid:key>/auto-renew/", AutoRenew.as_view(), name="auto_renew"),
     path("rentals/<uuid:key>/terminate/", Terminate.as_view(), name="terminate"),
 ]

@@ -1,7 +1,7 @@
 """The verbs of orders: the table of contents."""
 
 from orders.actions.baskets import Wanted, place_basket
-from orders.actions.continuing import convert_to_term, extend_term, fail_conversion, set_auto_renew
+from orders.actions.continuing import convert_to_term, extend_term, fail_conversion, set_auto_renew, span
 from orders.actions.expiry import begin_expiring, cancel_order, cancel_unpaid
 from orders.actions.moving import IllegalMove, mark_active, mark_provisioning, move_order
 from orders.actions.placing import MAX_PERIODS, MAX_UNITS, check_line, place_order, rates_now
@@ -98,5 +98,6 @@ __all__ = [
     "revise_quote",
     "send_quote",
     "set_auto_renew",
+    "span",
     "start_term",
 ]

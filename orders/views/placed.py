@@ -8,6 +8,7 @@ from uuid import UUID
 from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils.translation import gettext as _
@@ -46,13 +47,16 @@ class OrderView(OrganizationRequired, View):
 
     def _context(self, order: Order) -> dict[str, Any]:
         units = [unit for line in order.lines.all() for unit in line.units]
+        going_on = [line.continues_id for line in order.lines.all() if line.continues_id]
         invoice = order.invoices.exclude(status="void").first()
         return {
             "order": order,
             "tax_minor": sum(pricing.tax_within(line.amount_minor, line.tax_percent) for line in order.lines.all()),
             "lines": [(line, line_breakdown(line, order.currency)) for line in order.lines.all()],
             "invoice": invoice,
-            "rentals": Rental.objects.filter(key__in=units).order_by("pk"),
+            "rentals": Rental.objects.filter(
+                Q(key__in=units) | Q(subscription__in=going_on) | Q(subscription__order_line__order=order)
+            ).order_by("pk"),
             "events": order.events.select_related("actor"),
             "payable": order.status == Order.Status.AWAITING_PAYMENT and (invoice is None or invoice.status in UNPAID),
             "waiting": self._waits(order, invoice),

@@ -17,7 +17,9 @@ from accounts.access import OrganizationRequired
 from accounts.permissions import can
 from marketplace.lib import clock
 from marketplace.lib.nudge import nudge
+from orders.models import Subscription
 from orders.pricing import SECONDS_PER_HOUR, line_amount
+from orders.refunds import Offered, refund_of
 from rentals import actions, metering, progress, queries, readings, reasons, tasks
 from rentals.keeping import kept_until
 from rentals.models import AutoStopRule, Rental, RentalEvent
@@ -34,6 +36,21 @@ MAY = {
     "start": {Status.STOPPED},
     "terminate": set(Status) - {*Rental.OVER, Status.DESTROYING},
 }
+
+
+def can_extend(rental: Rental, at: datetime) -> bool:
+    """Whether its term runs, so that more time can follow."""
+    term = rental.subscription
+    return term.ended_at is None and term.ends_at is not None and term.ends_at > at and _is_there(rental)
+
+
+def can_convert(rental: Rental) -> bool:
+    """Whether it runs by the hour, so that a term can take the hour's place."""
+    return rental.subscription.is_hourly and rental.status == Status.RUNNING
+
+
+def _is_there(rental: Rental) -> bool:
+    return rental.status not in {*Rental.OVER, Status.DESTROYING}
 
 
 class OneRental(OrganizationRequired, View):
@@ -122,7 +139,8 @@ def facts_of(rental: Rental, at: datetime) -> dict[str, Any]:
         "is_demo": rental.pool.is_demo,
         "moving": moving,
         "pause": 0 if rental.status in Rental.OVER else WHILE_MOVING if moving else WHILE_RESTING,
-        "may": {verb: rental.status in statuses for verb, statuses in MAY.items()},
+        "may": {verb: rental.status in statuses for verb, statuses in MAY.items()}
+        | {"extend": can_extend(rental, at), "convert": can_convert(rental)},
     }
 
 
@@ -180,12 +198,17 @@ class Wish(OneRental):
             "ends_at": last_second(rental),
             "total": total(rental, metering.unbilled_and_open(rental=rental, at=at)),
             "prepaid": queries.prepaid(rental),
+            "offered": self.offered(rental, at),
             "retention_days": settings.STOPPED_RETENTION_DAYS,
             "burn_minor": _per_hour(rental, Meter.CARD_HOUR),
             "disk_hour": _rate(rental, Meter.DISK_GB_HOUR),
             "disk_day_minor": _per_hour(rental, Meter.DISK_GB_HOUR, hours=24),
         }
         return render(self.request, f"rentals/{self.name}.html", context, status=status)
+
+    def offered(self, rental: Rental, at: datetime) -> Offered | None:
+        """What the wish would pay back; only ending a term does."""
+        return None
 
 
 def _rate(rental: Rental, meter: str) -> Decimal:
@@ -213,4 +236,8 @@ class Start(Wish):
 
 class Terminate(Wish):
     name = "terminate"
-    act = staticmethod(actions.request_terminate)
+    act = staticmethod(actions.end_early)
+
+    def offered(self, rental: Rental, at: datetime) -> Offered | None:
+        term = Subscription.objects.select_related("organization", "order_line__order").get(pk=rental.subscription_id)
+        return None if term.is_hourly or term.ended_at is not None else refund_of(term, at=at)
