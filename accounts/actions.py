@@ -60,6 +60,33 @@ def open_organization(
     return organization
 
 
+class ProjectRefused(Refusal):
+    """This project cannot have this name; nothing has changed."""
+
+
+def create_project(*, organization: Organization, name: str) -> Project:
+    """A cost centre that orders can be placed for. Raises ProjectRefused where its name cannot be."""
+    return _name_project(Project(organization=organization), name)
+
+
+def rename_project(*, project_id: int, name: str) -> Project:
+    """Another name from now on; issued invoices keep the old one. Raises ProjectRefused where the name cannot be."""
+    return _name_project(Project.objects.get(pk=project_id), name)
+
+
+def _name_project(project: Project, name: str) -> Project:
+    name = name.strip()
+    if not name or not name.isprintable() or len(name) > 60:
+        raise ProjectRefused("bad_name", _("Enter a name of at most 60 characters that can be printed."))
+    project.name = name
+    try:
+        with transaction.atomic():
+            project.save()
+    except IntegrityError:
+        raise ProjectRefused("name_taken", _("Another project has this name. Choose a different one.")) from None
+    return project
+
+
 def add_ssh_key(*, organization: Organization, name: str, text: str, actor: User, at: datetime) -> SshKey:
     """Store one public key. Raises KeyRefused when it is not acceptable, already there, or its name is taken."""
     parsed = parse_public_key(text)

@@ -9,10 +9,10 @@ from django.utils.translation import get_language
 from django.utils.translation import gettext_lazy as _
 
 from accounts import actions
-from accounts.models import CURRENCY_CHOICES, Membership, SshKey
+from accounts.models import CURRENCY_CHOICES, Budget, Membership, Organization, SshKey
 from accounts.notices import GROUPS, Group
 from accounts.permissions import can
-from marketplace.lib import clock
+from marketplace.lib import clock, money
 
 
 class SignupForm(forms.Form):
@@ -64,6 +64,54 @@ class SshKeyForm(forms.ModelForm):
 
     def _post_clean(self) -> None:
         """The action validates and saves; the model's own checks would only repeat it without its words."""
+
+
+class BudgetForm(forms.Form):
+    """A month's budget; amounts in the organization's currency. What it is for is chosen once."""
+
+    project = forms.TypedChoiceField(label=_("For"), required=False, coerce=int, empty_value=None)
+    amount = forms.DecimalField()  # replaced below: its digits are the currency's
+    on_reached = forms.ChoiceField(
+        label=_("When it is used up"), choices=Budget.OnReached.choices, widget=forms.RadioSelect, initial="warn"
+    )
+
+    def __init__(
+        self, data: Any = None, *, organization: Organization, budget: Budget | None = None, **options: Any
+    ) -> None:
+        super().__init__(data, **options)
+        self.organization = organization
+        currency = organization.currency
+        self.fields["amount"] = forms.DecimalField(
+            label=_("Amount a month (%(currency)s)") % {"currency": currency},
+            max_digits=15,
+            decimal_places=money.exponent(currency),
+            min_value=money.major(1, currency),
+            help_text=_("Calendar months, tax included: what is used by the hour and what is ordered in advance."),
+        )
+        if budget is not None:
+            del self.fields["project"]
+            self.initial |= {"amount": money.major(budget.amount_minor, currency), "on_reached": budget.on_reached}
+            return
+        self.projects = {one.pk: one for one in organization.projects.order_by("-is_default", "name")}
+        choices = [("", _("The whole organization")), *((pk, one.name) for pk, one in self.projects.items())]
+        self.fields["project"].choices = choices  # type: ignore[attr-defined]
+
+    def figures(self) -> dict[str, Any]:
+        """What the action is told; call after is_valid()."""
+        read = self.cleaned_data
+        told = {
+            "amount_minor": money.minor(read["amount"], self.organization.currency),
+            "on_reached": read["on_reached"],
+        }
+        if "project" in self.fields:
+            told["project"] = self.projects.get(read["project"])
+        return told
+
+
+class ProjectForm(forms.Form):
+    """The name of a project."""
+
+    name = forms.CharField(label=_("Name"), max_length=60, strip=True)
 
 
 class PreferencesForm(forms.Form):

@@ -6,7 +6,7 @@ The walk is over the router itself, so an address that is added without a row he
 import pytest
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
-from accounts import notices
+from accounts import budgets, notices
 from catalog.models import Waitlist
 from orders import actions as orders
 from tests import factories
@@ -49,6 +49,10 @@ def belongings():
     ready = {"kind": "rental_ready", "params": {"name": rental.name}, "page": "rentals:detail"}
     notices.notify(organization=organization, fact="told", page_args=[rental.key], at=NOON, **ready)
     notice = organization.notifications.get(fact="told")
+    budget = budgets.set_budget(
+        organization=organization, project=organization.projects.get(), amount_minor=100, on_reached="warn",
+        actor=owner, at=NOON,
+    )  # fmt: skip
     waiting = Waitlist.objects.create(offer=offer, organization=organization, user=owner, units=9, created_at=NOON)
     return {
         "accounts:notice": notice.key,
@@ -56,6 +60,9 @@ def belongings():
         "accounts:default_key": key.key,
         "catalog:waitlist_leave": waiting.key,
         "accounts:remove_key": key.key,
+        "accounts:budget": budget.key,
+        "accounts:delete_budget": budget.key,
+        "accounts:project": budget.project_id,
         "accounts:switch": organization.key,
         "orders:detail": hourly.key,
         "orders:cancel": monthly.key,
