@@ -188,6 +188,11 @@ def set_credit_limit(*, organization: Organization, limit_minor: int) -> None:
     line.save(update_fields=["limit_minor", "available_minor"])
 
 
+def set_standing(*, organization_id: int, standing: str) -> None:
+    """Whether new commitments are taken: a frozen line takes none. In the caller's transaction, which holds its row."""
+    CreditLine.objects.filter(organization_id=organization_id).update(standing=standing)
+
+
 def sell_as_export(*, organization_id: int, is_export: bool) -> None:
     """Whether new orders of the organization are sold abroad, for the tax they carry."""
     Organization.objects.filter(pk=organization_id).exclude(is_export=is_export).update(is_export=is_export)
