@@ -42,19 +42,19 @@ def holdings(account: BillingAccount, *, at: datetime) -> Holdings:
     return Holdings(gift_minor=gifts, wallet_minor=ledger.balance(account, Book.WALLET))
 
 
-def apply_credit(*, invoice: Invoice, at: datetime, actor: User | None = None) -> int:
+def apply_credit(*, invoice: Invoice, at: datetime, actor: User | None = None, gifts: bool = True) -> int:
     """Pay an issued invoice with gifted credit, then from the balance, as far as they go; returns what was paid.
 
     In the caller's transaction, which holds the rows of the invoice's order (if any), its account and itself. A
     prepaid order is paid whole or not at all: its cards cannot be let go once part of it is paid. The balance is
-    never brought below zero.
+    never brought below zero. Without `gifts` only the balance pays.
     """
     account = invoice.account
     due = invoice.outstanding_minor
-    held = holdings(account, at=at)
+    held = holdings(account, at=at) if gifts else Holdings(0, ledger.balance(account, Book.WALLET))
     if not invoice.is_unpaid or due == 0 or (invoice.order_id is not None and held.total_minor < due):
         return 0
-    gift = take_gifts(account=account, most_minor=due, at=at)
+    gift = take_gifts(account=account, most_minor=min(due, held.gift_minor), at=at)
     wallet = max(min(due - gift, held.wallet_minor), 0)
     for method, amount in ((Payment.Method.GIFT, gift), (Payment.Method.WALLET, wallet)):
         if amount:
@@ -77,7 +77,7 @@ def _pay(invoice: Invoice, method: Payment.Method, amount_minor: int, *, at: dat
 
 
 @transaction.atomic
-def pay_from_wallet(*, invoice: Invoice, at: datetime, actor: User | None = None) -> int:
+def pay_from_wallet(*, invoice: Invoice, at: datetime, actor: User | None = None, gifts: bool = True) -> int:
     """Pay an unpaid invoice with what the organization holds with us; returns how much was paid, in minor units.
 
     A month's usage may be paid in part. Raises BalanceRefused when it is not to be paid any more, when there is
@@ -89,7 +89,7 @@ def pay_from_wallet(*, invoice: Invoice, at: datetime, actor: User | None = None
     fresh = locked(invoice.pk)
     if not fresh.is_unpaid:
         raise BalanceRefused("not_unpaid", _("This invoice is not to be paid any more."))
-    paid = apply_credit(invoice=fresh, at=at, actor=actor)
+    paid = apply_credit(invoice=fresh, at=at, actor=actor, gifts=gifts)
     if paid == 0:
         raise _too_little(fresh, holdings(account, at=at))
     invoice.refresh_from_db()
