@@ -1,5 +1,13 @@
 """The verbs of orders: the table of contents."""
 
+from orders.actions.agreements import (
+    AgreementRefused,
+    add_service,
+    draw_from_packs,
+    end_service,
+    give_back_to_packs,
+    sell_pack,
+)
 from orders.actions.baskets import Wanted, place_basket
 from orders.actions.continuing import convert_to_term, extend_term, fail_conversion, set_auto_renew, span
 from orders.actions.expiry import begin_expiring, cancel_order, cancel_unpaid
@@ -48,6 +56,7 @@ from orders.actions.subscriptions import (
 __all__ = [
     "MAX_PERIODS",
     "MAX_UNITS",
+    "AgreementRefused",
     "BadChoice",
     "BudgetUsedUp",
     "Busy",
@@ -69,6 +78,7 @@ __all__ = [
     "Wanted",
     "accept_quote",
     "add_quote_line",
+    "add_service",
     "assign_quote",
     "begin_expiring",
     "cancel_order",
@@ -78,12 +88,15 @@ __all__ = [
     "convert_to_term",
     "create_quote",
     "decline_quote",
+    "draw_from_packs",
+    "end_service",
     "end_subscription",
     "expire_quotes",
     "expire_subscription",
     "extend_term",
     "fail_conversion",
     "fail_order",
+    "give_back_to_packs",
     "mark_active",
     "mark_provisioning",
     "mark_refund_credited",
@@ -96,6 +109,7 @@ __all__ = [
     "remove_quote_line",
     "request_quote",
     "revise_quote",
+    "sell_pack",
     "send_quote",
     "set_auto_renew",
     "span",

@@ -13,7 +13,7 @@ from accounts.actions import give_back_headroom
 from marketplace.lib.refusals import Refusal
 from orders.actions.moving import IllegalMove, locked, move_order
 from orders.actions.refunding import refund_order
-from orders.models import Extension, Order, OrderLine, Subscription, Term
+from orders.models import Extension, Order, OrderLine, Pack, Subscription, Term
 from orders.pricing import extended_end, headroom, term_end
 
 Status = Order.Status
@@ -43,6 +43,8 @@ def confirm(*, order_id: int, at: datetime) -> Order:
         raise HoldGone
     if order.kind == Order.Kind.RENEWAL:
         return _confirm_renewal(order, at)
+    if order.kind == Order.Kind.PACK:
+        return _confirm_pack(order, at)
     open_subscriptions(order, [line for line in order.lines.order_by("pk") if line.term != Term.HOUR])
     return move_order(order_id=order_id, to=Status.CONFIRMED, actor=None, at=at, paid_at=at)
 
@@ -63,6 +65,16 @@ def _confirm_renewal(order: Order, at: datetime) -> Order:
         )
     for line in lines:
         _move_end(terms[line.continues_id], line, at)
+    return move_order(order_id=order.pk, to=Status.ACTIVE, actor=None, at=at)
+
+
+def _confirm_pack(order: Order, at: datetime) -> Order:
+    """A paid pack can be used at once, for its months."""
+    pack = Pack.objects.select_related("organization").get(order=order)
+    _anchor, expires_at = term_end(started_at=at, term=Term.MONTH, periods=pack.months, zone=pack.organization.zone)
+    pack.starts_at, pack.expires_at = at, expires_at
+    pack.save(update_fields=["starts_at", "expires_at"])
+    move_order(order_id=order.pk, to=Status.CONFIRMED, actor=None, at=at, paid_at=at)
     return move_order(order_id=order.pk, to=Status.ACTIVE, actor=None, at=at)
 
 

@@ -1,5 +1,6 @@
 """What was asked for and agreed: quotes, orders, their lines, and the subscriptions that everything billed hangs on."""
 
+from orders.models.agreements import Commitment, Pack, PackDraw, Service, VolumeTier
 from orders.models.orders import ORDER_MOVES, Order, OrderEvent, OrderLine
 from orders.models.quotes import QUOTE_MOVES, Quote, QuoteEvent, QuoteLine
 from orders.models.shared import Term, transition_trigger
@@ -8,16 +9,21 @@ from orders.models.subscriptions import Extension, Subscription, TermRefund, Ter
 __all__ = [
     "ORDER_MOVES",
     "QUOTE_MOVES",
+    "Commitment",
     "Extension",
     "Order",
     "OrderEvent",
     "OrderLine",
+    "Pack",
+    "PackDraw",
     "Quote",
     "QuoteEvent",
     "QuoteLine",
+    "Service",
     "Subscription",
     "Term",
     "TermRefund",
     "TermRefundLine",
+    "VolumeTier",
     "transition_trigger",
 ]

@@ -4,6 +4,7 @@ Rates are Decimal major units per card (or GB); amounts are integer minor units.
 the magnitude. Nothing here reads a database, a setting or the clock.
 """
 
+from orders.pricing.commitments import committed_in, true_up
 from orders.pricing.lines import (
     METER_OF_TERM,
     SECONDS_PER_HOUR,
@@ -13,6 +14,7 @@ from orders.pricing.lines import (
     line_amount,
     tax_within,
 )
+from orders.pricing.packs import Draw, PackLeft, Use, covered, draw_down
 from orders.pricing.refunds import Paid, less, unused
 from orders.pricing.shown import Breakdown, Estimate, breakdown, estimate
 from orders.pricing.terms import (
@@ -27,20 +29,29 @@ from orders.pricing.terms import (
     term_end,
     term_periods,
 )
+from orders.pricing.tiers import Piece, Tier, tier_discount
 
 __all__ = [
     "METER_OF_TERM",
     "MONTHS_PER_TERM",
     "SECONDS_PER_HOUR",
     "Breakdown",
+    "Draw",
     "Estimate",
     "NotInPeriod",
+    "PackLeft",
     "Paid",
     "Period",
+    "Piece",
+    "Tier",
+    "Use",
     "advance_amount",
     "anchor_periods",
     "breakdown",
+    "committed_in",
+    "covered",
     "discounted",
+    "draw_down",
     "estimate",
     "extended_end",
     "extension_periods",
@@ -52,5 +63,7 @@ __all__ = [
     "tax_within",
     "term_end",
     "term_periods",
+    "tier_discount",
+    "true_up",
     "unused",
 ]
