@@ -78,6 +78,18 @@ def sweep_open_invoices() -> None:
     actions.sweep_open_invoices(at=clock.now())
 
 
+@shared_task(name="billing.sweep_refunds")
+def sweep_refunds() -> None:
+    """Refunds that wait are sent, and asked about until Stripe has decided."""
+    actions.sweep_refunds(at=clock.now())
+
+
+@shared_task(name="billing.sweep_credit_notes")
+def sweep_credit_notes() -> None:
+    """Stripe is told of credit notes."""
+    actions.sweep_credit_notes(at=clock.now())
+
+
 @shared_task(name="billing.reconcile")
 def reconcile() -> None:
     actions.reconcile(at=clock.now())

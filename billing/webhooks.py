@@ -23,7 +23,7 @@ def stripe_webhook(request: HttpRequest) -> HttpResponse:
     row = StripeEvent(
         stripe_id=event.id,
         type=event.type[:64],
-        object_id=(event.stripe_invoice_id or event.object_id)[:64],
+        object_id=event.subject_id,
         payload=event.payload,
         received_at=clock.now(),
     )

@@ -3,6 +3,8 @@
 from billing.actions.accounts import account_of
 from billing.actions.arrears import enforce_arrears, hold_arrears
 from billing.actions.credit import refresh_all, refresh_credit
+from billing.actions.credit_notes import CreditRefused, issue_credit_note
+from billing.actions.disputes import DisputeRefused, apply_dispute, give_credit_again
 from billing.actions.drafting import Drafted, draft_order_invoice, draft_order_invoices, draft_usage_invoices
 from billing.actions.budgets import enforce_budgets
 from billing.actions.dunning import remind_of_unpaid
@@ -18,16 +20,22 @@ from billing.actions.issuing import issue
 from billing.actions.moving import IllegalMove, move_invoice
 from billing.actions.payments import PaymentRefused, record_payment
 from billing.actions.pushing import due_for_push, push, retry_push
-from billing.actions.running import BillingRun, push_due, run_billing
-from billing.actions.syncing import (
-    Difference,
-    apply_stripe_invoice,
-    reconcile,
-    report_out_of_band,
-    sweep_open_invoices,
+from billing.actions.reconciling import Difference, NotRepaired, reconcile, repair
+from billing.actions.refunds import (
+    RefundRefused,
+    apply_refund,
+    confirm_bank_refund,
+    hurry_refund,
+    keep_on_balance,
+    refund_top_up,
+    send_refund,
+    sweep_refunds,
 )
+from billing.actions.running import BillingRun, push_due, run_billing
+from billing.actions.syncing import apply_stripe_invoice, report_out_of_band, sweep_open_invoices
 from billing.actions.tax_profiles import ExportNotConfirmed, confirm_export, save_tax_profile
 from billing.actions.telling import tell_of_overdue
+from billing.actions.telling_stripe import apply_credit_note, report_payments, retry_credit_note, sweep_credit_notes
 from billing.actions.topups import (
     TopUpRefused,
     begin_top_up,
@@ -56,12 +64,16 @@ from billing.actions.wallet import BalanceRefused, apply_credit, pay_from_wallet
 __all__ = [
     "BalanceRefused",
     "BillingRun",
+    "CreditRefused",
     "Difference",
+    "DisputeRefused",
     "Drafted",
     "ExportNotConfirmed",
     "GiftRefused",
     "IllegalMove",
+    "NotRepaired",
     "PaymentRefused",
+    "RefundRefused",
     "SlipRefused",
     "StatementLine",
     "TopUpRefused",
@@ -70,8 +82,12 @@ __all__ = [
     "VoucherRefused",
     "account_of",
     "apply_credit",
+    "apply_credit_note",
+    "apply_dispute",
+    "apply_refund",
     "apply_stripe_invoice",
     "begin_top_up",
+    "confirm_bank_refund",
     "confirm_export",
     "create_vouchers",
     "draft_order_invoice",
@@ -81,9 +97,13 @@ __all__ = [
     "enforce_arrears",
     "enforce_budgets",
     "expire_gifts",
+    "give_credit_again",
     "grant_gift",
     "hold_arrears",
+    "hurry_refund",
     "issue",
+    "issue_credit_note",
+    "keep_on_balance",
     "match_transfer",
     "move_invoice",
     "open_top_up",
@@ -104,16 +124,21 @@ __all__ = [
     "remind_of_unpaid",
     "repair",
     "report_out_of_band",
+    "report_payments",
+    "retry_credit_note",
     "retry_push",
     "return_transfer",
     "run_billing",
     "save_tax_profile",
+    "send_refund",
     "settle_charge",
     "settle_checkout",
     "settle_expiring",
     "settle_top_up",
     "submit_slip",
+    "sweep_credit_notes",
     "sweep_open_invoices",
+    "sweep_refunds",
     "sweep_top_ups",
     "tell_of_overdue",
     "void_invoice",

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -13,6 +12,7 @@ from billing import stripe_gateway
 from billing.actions.moving import locked, move_invoice, record_event
 from billing.actions.payments import record_payment
 from billing.actions.releasing import VoidRefused, mark_void
+from billing.actions.telling_stripe import report_payments
 from billing.models import Invoice, Payment
 from billing.stripe_gateway import StripeInvoice
 
@@ -23,7 +23,6 @@ Status = Invoice.Status
 CHECK_AT_MOST = 200
 FIRST_CHECK = timedelta(minutes=10)
 LONGEST_CHECK = timedelta(hours=6)
-RECONCILED_DAYS = timedelta(days=35)
 
 
 def ours(theirs: StripeInvoice) -> Invoice | None:
@@ -50,6 +49,8 @@ def apply_stripe_invoice(*, theirs: StripeInvoice, at: datetime) -> Invoice | No
         _follow_void(invoice, theirs, at)
     elif theirs.status == "uncollectible":
         _mark_uncollectible(invoice.pk, at)
+    elif theirs.finalization_error:
+        _note_not_finalized(invoice.pk, theirs, at)
     invoice.refresh_from_db()
     return invoice
 
@@ -111,12 +112,26 @@ def _mark_uncollectible(invoice_id: int, at: datetime) -> None:
         move_invoice(invoice, Status.UNCOLLECTIBLE, at=at, note="marked at Stripe")
 
 
+@transaction.atomic
+def _note_not_finalized(invoice_id: int, theirs: StripeInvoice, at: datetime) -> None:
+    """Stripe could not open its draft. Ours stays where it is; the reason stands on it, once, for finance."""
+    invoice = locked(invoice_id)
+    problem = f"not finalized at Stripe: {theirs.finalization_error}"[:300]
+    if invoice.status != Status.PUSHING or invoice.push_error == problem:
+        return
+    invoice.push_error = problem
+    invoice.save(update_fields=["push_error"])
+    record_event(invoice, at=at, note=f"attention: {problem}")
+    logger.error("invoice %s: %s", invoice, problem)
+
+
 # --- asking, should a webhook never arrive ------------------------------------------------------------------
 def sweep_open_invoices(*, at: datetime) -> int:
     """Ask Stripe about open invoices whose check is due, a growing while apart; returns how many were asked about.
 
-    Also tells Stripe about money that came by bank for an invoice that is still payable there.
+    Also tells Stripe about money that came by other means for an invoice that is still payable there.
     """
+    report_payments(at=at)
     due = Invoice.objects.filter(status=Status.OPEN, next_check_at__lte=at).exclude(stripe_invoice_id="")
     checked = 0
     for invoice in due.order_by("next_check_at")[:CHECK_AT_MOST]:
@@ -170,68 +185,3 @@ def report_out_of_band(*, invoice: Invoice, at: datetime) -> None:
         logger.warning("invoice %s: Stripe was not told of the bank payment: %s", invoice, problem)
         return
     Invoice.objects.filter(pk=invoice.pk, status=Status.PAID).update(next_check_at=None)
-
-
-# --- nightly comparison -------------------------------------------------------------------------------------
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """Where Stripe's books and ours disagree about one invoice."""
-
-    invoice: str
-    stripe_id: str
-    problem: str
-
-    def __str__(self) -> str:
-        return f"{self.invoice} ({self.stripe_id}): {self.problem}"
-
-
-def reconcile(*, at: datetime, since: datetime | None = None) -> list[Difference]:
-    """Compare every Stripe invoice made in `[since, at)` (35 days by default) with ours; report, change nothing."""
-    since = since or at - RECONCILED_DAYS
-    differences = []
-    seen = set()
-    for theirs in stripe_gateway.list_invoices(created_from=since, created_to=at):
-        seen.add(theirs.id)
-        differences += [
-            Difference(theirs.number or theirs.invoice_uuid, theirs.id, problem)
-            for problem in _problems(ours(theirs), theirs)
-        ]
-    for invoice in Invoice.objects.filter(issued_at__gte=since, issued_at__lt=at).exclude(stripe_invoice_id=""):
-        if invoice.stripe_invoice_id not in seen and not _exists(invoice.stripe_invoice_id):
-            differences.append(Difference(str(invoice), invoice.stripe_invoice_id, "Stripe does not know it"))
-    for difference in differences:
-        logger.error("reconciliation: %s", difference)
-    return differences
-
-
-def _exists(stripe_id: str) -> bool:
-    try:
-        stripe_gateway.retrieve_invoice(invoice_id=stripe_id)
-    except stripe_gateway.Refused:
-        return False
-    return True
-
-
-# Stripe's states that agree with each of ours; what is still on its way is no difference.
-_AGREES = {
-    Status.OPEN: {"open"},
-    Status.PAID: {"paid"},
-    Status.VOID: {"void"},
-    Status.UNCOLLECTIBLE: {"uncollectible"},
-}
-
-
-def _problems(invoice: Invoice | None, theirs: StripeInvoice) -> Iterable[str]:
-    if invoice is None:
-        yield "not one of ours"
-        return
-    if theirs.status == "void" and invoice.stripe_invoice_id != theirs.id:
-        return  # an attempt that was taken back
-    if theirs.status == "draft" and invoice.status == Status.PUSHING:
-        return
-    if (theirs.total, theirs.currency) != (invoice.total_minor, invoice.currency):
-        yield f"total {theirs.total} {theirs.currency} there, {invoice.total_minor} {invoice.currency} here"
-    if invoice.status in _AGREES and theirs.status not in _AGREES[Status(invoice.status)]:
-        yield f"{theirs.status} there, {invoice.status} here"
-    if invoice.stripe_invoice_id and invoice.stripe_invoice_id != theirs.id:
-        yield f"our invoice names {invoice.stripe_invoice_id}"

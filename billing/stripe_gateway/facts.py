@@ -27,6 +27,8 @@ class StripeInvoice:
     metadata: Mapping[str, str]
     created: datetime
     customer: str = ""
+    finalization_error: str = ""
+    """Why Stripe could not open its draft."""
 
     @property
     def invoice_uuid(self) -> str:
@@ -70,11 +72,11 @@ class StripeEventFact:
     payload: dict[str, Any]
 
     @property
-    def stripe_invoice_id(self) -> str:
-        """The Stripe invoice it is about, or empty."""
-        if self.object_type == "invoice":
-            return self.object_id
-        return str(self.payload["data"]["object"].get("invoice") or "")
+    def subject_id(self) -> str:
+        """The object to fetch anew: the invoice where it is about a payment of one, else what the event carries."""
+        if self.object_type == "invoice_payment":
+            return str(self.payload["data"]["object"].get("invoice") or "")
+        return self.object_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,7 @@ def invoice_of(body: Any) -> StripeInvoice:
         metadata=plain.get("metadata") or {},
         created=instant(plain["created"]),
         customer=plain["customer"],
+        finalization_error=(plain.get("last_finalization_error") or {}).get("message") or "",
     )
 
 

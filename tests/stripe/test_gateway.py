@@ -391,14 +391,14 @@ def test_a_signed_event_is_a_plain_fact(signing):
         False,
     )
     assert event.created == datetime.fromtimestamp(1795000000, UTC)
-    assert (event.payload, event.stripe_invoice_id) == (BODY, "in_1")
+    assert (event.payload, event.subject_id) == (BODY, "in_1")
 
 
 def test_an_invoice_payment_names_its_invoice(signing):
     inner = {"id": "inpay_1", "object": "invoice_payment", "invoice": "in_7"}
     payload = json.dumps(BODY | {"type": "invoice_payment.paid", "data": {"object": inner}}).encode()
 
-    assert gw.construct_event(payload=payload, signature=sign(payload)).stripe_invoice_id == "in_7"
+    assert gw.construct_event(payload=payload, signature=sign(payload)).subject_id == "in_7"
 
 
 @pytest.mark.parametrize(
