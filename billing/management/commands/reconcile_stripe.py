@@ -1,4 +1,4 @@
-"""`manage.py reconcile_stripe --days=35`: compare Stripe's invoices with ours and print every difference."""
+"""`manage.py reconcile_stripe --days=35`: compare Stripe's books with ours and print every difference."""
 
 from datetime import timedelta
 
@@ -9,7 +9,7 @@ from marketplace.lib import clock
 
 
 class Command(BaseCommand):
-    help = "Compare Stripe's invoices with ours; exit 1 when they differ. Changes nothing."
+    help = "Compare Stripe's books with ours and keep the differences for finance; exit 1 when they differ."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--days", type=int, default=35, help="how far back (default 35)")
