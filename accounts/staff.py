@@ -17,7 +17,7 @@ CATALOGUE = (
 CUSTOMERS = ("accounts.organization", "accounts.sshkey", "accounts.notification")
 SALES = ("orders.quote", "orders.order")
 MACHINES = ("rentals.rental", "rentals.usagewindow", "rentals.orphan")
-MONEY = ("billing.invoice", "billing.payment", "billing.billingaccount")
+MONEY = ("billing.invoice", "billing.payment", "billing.billingaccount", "billing.arrears")
 BOOKS = ("billing.stripeevent", "billing.numberseries")
 PAGES = ("trust.page", "trust.block")
 REGIONS = ("trust.incident", "trust.maintenance", "trust.watch")
@@ -45,7 +45,7 @@ STAFF_GROUPS: dict[str, tuple[str, ...]] = {
     ),
     "finance": (
         *_may("view", *CUSTOMERS, *SALES, *MONEY, *BOOKS, *MACHINES, "catalog.offer", "catalog.price"),
-        *_may("change", "billing.invoice", "billing.stripeevent", "accounts.creditline"),
+        *_may("change", "billing.invoice", "billing.arrears", "billing.stripeevent", "accounts.creditline"),
     ),
     "auditor": _may("view", *CATALOGUE, *CUSTOMERS, *SALES, *MACHINES, *MONEY, *BOOKS, *REGIONS, *PAGES, *SYSTEM),
 }  # fmt: skip

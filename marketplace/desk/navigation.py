@@ -45,6 +45,7 @@ FINANCE = (
     ("billing.invoice", _("Invoices"), "receipt_long"),
     ("billing.payment", _("Payments"), "payments"),
     ("billing.billingaccount", _("Billing accounts"), "account_balance"),
+    ("billing.arrears", _("Arrears"), "money_off"),
     ("rentals.usagewindow", _("Usage windows"), "timer"),
     ("billing.stripeevent", _("Stripe events"), "webhook"),
     ("billing.numberseries", _("Number series"), "pin"),

@@ -12,7 +12,8 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from accounts.models import Organization
-from billing.models import Invoice
+from billing.arrears import arrears_of, kept_until, suspends_at
+from billing.models import Arrears, Invoice
 from billing.queries import Standing, unpaid_invoices_of
 from marketplace.lib.money import format_minor
 from orders.models import Order
@@ -44,6 +45,8 @@ def alerts(
 ) -> list[Alert]:
     """Bills and credit are told only to those who may see them: pass their standing, or None."""
     found = [
+        *_arrears(organization, sees_bills=standing is not None),
+        *_suspended(organization),
         *_machines(organization, at),
         *_ending(organization, at),
         *_orders(organization),
@@ -53,6 +56,35 @@ def alerts(
         found += [*_invoices(organization, at), *_credit(standing, at, lasts_until)]
     order = {"bad": 0, "warn": 1, "info": 2}
     return sorted(found, key=lambda alert: (order[alert.tone], alert.due or datetime.max.replace(tzinfo=at.tzinfo)))
+
+
+def _arrears(organization: Organization, *, sees_bills: bool) -> Iterator[Alert]:
+    """Whoever works with the machines knows what happens to them, and when; amounts are on the page of billing."""
+    arrears = arrears_of(organization)
+    address = reverse("billing:overview") if sees_bills else reverse("rentals:list")
+    if arrears is None:
+        return
+    if arrears.status == Arrears.Status.OPEN:
+        text = _("The balance is below zero: machines by the hour are suspended unless it is topped up.")
+        yield Alert("bad", text, address, suspends_at(arrears))
+    elif arrears.status == Arrears.Status.RELEASED:
+        yield Alert("bad", _("The balance is below zero and suspended machines were deleted."), address)
+    else:
+        text = _(
+            "Machines by the hour are suspended: the balance is below zero. Their data is kept until the deadline."
+        )
+        yield Alert("bad", text, address, kept_until(arrears))
+
+
+def _suspended(organization: Organization) -> Iterator[Alert]:
+    """By our staff; those of arrears are told together."""
+    shown, more = _some(queries.suspended(organization).filter(suspension=Rental.Suspension.OPERATOR))
+    for rental in shown:
+        text = _("“%(name)s” was suspended by our staff. Please contact us.") % {"name": rental.name}
+        yield Alert("bad", text, reverse("rentals:detail", args=[rental.key]))
+    if more:
+        text = ngettext("%(count)d more machine is suspended.", "%(count)d more machines are suspended.", more)
+        yield Alert("bad", text % {"count": more}, f"{reverse('rentals:list')}?state=suspended")
 
 
 def _machines(organization: Organization, at: datetime) -> Iterator[Alert]:

@@ -40,7 +40,8 @@ def test_only_our_own_desks_are_there():
     assert {model._meta.label for model in DESKS} == {
         "accounts.Notification", "accounts.Organization", "accounts.SshKey", "accounts.User", "admin.LogEntry",
         "auth.Group",
-        "billing.BillingAccount", "billing.Invoice", "billing.NumberSeries", "billing.Payment", "billing.StripeEvent",
+        "billing.Arrears", "billing.BillingAccount", "billing.Invoice", "billing.NumberSeries", "billing.Payment",
+        "billing.StripeEvent",
         "catalog.Allocation", "catalog.DeliveryRecord", "catalog.Question", "catalog.Waitlist",
         "catalog.Gpu", "catalog.GpuModel", "catalog.Host", "catalog.Image", "catalog.Offer",
         "catalog.Pool", "catalog.Price", "catalog.Region", "catalog.Reservation", "catalog.Source", "orders.Order",

@@ -12,7 +12,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from billing import actions as billing
-from billing.models import Invoice, InvoiceEvent, NumberSeries, Payment, StripeEvent
+from billing.models import Arrears, ArrearsStep, Invoice, InvoiceEvent, NumberSeries, Payment, StripeEvent
 from catalog.models import (
     Allocation,
     DeliveryRecord,
@@ -120,6 +120,8 @@ def everything(rows: int = 1) -> None:
             period_start=NOVEMBER, period_end=NOVEMBER + timedelta(days=30 + number),
         )  # fmt: skip
         assert drafted.number is None
+        owing = Arrears.objects.create(account=bill.account, opened_at=NOVEMBER)
+        ArrearsStep.objects.create(arrears=owing, step="open", balance_minor=-100, at=NOVEMBER)
         stripe_event()
         stripe_event(error="Unavailable: no answer", attempts=3)
         NumberSeries.objects.create(series=f"S{number}", year=2026)
