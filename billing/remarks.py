@@ -20,7 +20,7 @@ _BETWEEN: Final = re.compile(r"[\s\-_.·]+")
 
 
 def remark_code(account: BillingAccount) -> str:
-    """What this account's customers state in the remark of a transfer (GP0000000738)."""
+    """What this account's customers state in the remark of a transfer (GP0000003881)."""
     return code_of(account.pk)
 
 

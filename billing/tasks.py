@@ -90,6 +90,17 @@ def sweep_credit_notes() -> None:
     actions.sweep_credit_notes(at=clock.now())
 
 
+@shared_task(name="billing.sweep_top_ups")
+def sweep_top_ups() -> None:
+    """Ask about top-ups whose payment nobody told us of."""
+    actions.sweep_top_ups(at=clock.now())
+
+
+@shared_task(name="billing.expire_gifts")
+def expire_gifts() -> None:
+    actions.expire_gifts(at=clock.now())
+
+
 @shared_task(name="billing.reconcile")
 def reconcile() -> None:
     actions.reconcile(at=clock.now())

@@ -9,6 +9,14 @@ from billing.views import tax
 app_name = "billing"
 urlpatterns = [
     path("console/billing/", views.Overview.as_view(), name="overview"),
+    path("console/balance/", views.Balance.as_view(), name="balance"),
+    path("console/balance/top-up/", views.TopUpPage.as_view(), name="top_up"),
+    path("console/balance/top-up/<uuid:key>/", views.TopUpDone.as_view(), name="top_up_done"),
+    path("console/balance/transfer/", views.Transfer.as_view(), name="transfer"),
+    path("console/balance/slips/<uuid:key>/", views.SlipFile.as_view(), name="slip"),
+    path("console/balance/voucher/", views.VoucherPage.as_view(), name="voucher"),
+    path("console/invoices/<uuid:key>/pay-from-balance/", views.PayInvoiceFromBalance.as_view(), name="balance_pay"),
+    path("console/orders/<uuid:key>/pay-from-balance/", views.PayOrderFromBalance.as_view(), name="order_balance_pay"),
     path("console/invoices/", views.InvoiceList.as_view(), name="invoices"),
     path("console/billing/tax/", tax.TaxProfilePage.as_view(), name="tax_profile"),
     path("console/invoices/export/<slug:shape>/", views.InvoiceExport.as_view(), name="export"),

@@ -37,6 +37,8 @@ SWEEPS = {
     "billing.enforce_arrears": 60,
     "billing.enforce_budgets": 60,
     "billing.sweep_open_invoices": 300,
+    "billing.sweep_top_ups": 30,
+    "billing.expire_gifts": 60,
     "billing.sweep_refunds": 10,
     "billing.sweep_credit_notes": 10,
     "billing.tell_of_overdue": 600,

@@ -7,6 +7,7 @@ import pytest
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from accounts import budgets, notices
+from billing import actions as billing
 from catalog.models import Waitlist
 from orders import actions as orders
 from tests import factories
@@ -35,8 +36,9 @@ WITH_IDS = sorted(name for name, _ in addresses(get_resolver()) if name not in P
 
 
 @pytest.fixture
-def belongings():
+def belongings(settings, tmp_path):
     """One of everything that an organization can have, by the namespace and name of the address that shows it."""
+    settings.MEDIA_ROOT = tmp_path
     organization = factories.organization(name="物主")
     owner = organization.memberships.get().user
     key = factories.ssh_key(organization)
@@ -53,6 +55,10 @@ def belongings():
         organization=organization, project=organization.projects.get(), amount_minor=100, on_reached="warn",
         actor=owner, at=NOON,
     )  # fmt: skip
+    top_up = billing.begin_top_up(organization=organization, amount_minor=1000, request_key="t", at=NOON)
+    slip = billing.submit_slip(
+        organization=organization, amount_minor=1, payer="物主", sent_on=NOON.date(), content=b"%PDF-1.7", at=NOON
+    )
     waiting = Waitlist.objects.create(offer=offer, organization=organization, user=owner, units=9, created_at=NOON)
     return {
         "accounts:notice": notice.key,
@@ -81,6 +87,10 @@ def belongings():
         "billing:invoice_pdf": invoice.key,
         "billing:pay": invoice.key,
         "billing:order_pay": monthly.key,
+        "billing:balance_pay": invoice.key,
+        "billing:order_balance_pay": monthly.key,
+        "billing:top_up_done": top_up.key,
+        "billing:slip": slip.key,
         "owner": owner,
     }
 
@@ -124,7 +134,7 @@ def test_lists_show_only_what_is_ones_own(client, belongings):
     client.force_login(stranger)
 
     for name in ("orders:list", "orders:quotes", "rentals:overview", "rentals:list", "rentals:activity",
-                 "billing:invoices", "billing:overview", "accounts:keys",
+                 "billing:invoices", "billing:overview", "billing:balance", "billing:transfer", "accounts:keys",
                  "accounts:notices"):  # fmt: skip
         page = client.get(reverse(name)).text
         assert "物主" not in page

@@ -103,7 +103,7 @@ def take_gifts(*, account: BillingAccount, most_minor: int, at: datetime) -> int
     """Mark up to so much gifted credit as spent; returns how much. The caller holds the account's lock and books it."""
     taken = 0
     for gift in spendable(account, at=at):
-        amount = min(gift.amount_minor - gift.spent_minor, most_minor - taken)
+        amount = min(gift.left_minor, most_minor - taken)
         if amount <= 0:
             break
         gift.spent_minor += amount

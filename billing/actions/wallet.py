@@ -8,7 +8,7 @@ from datetime import datetime
 from django.db import transaction
 from django.utils.translation import gettext_lazy as _
 
-from accounts.models import User
+from accounts.models import Organization, User
 from billing import ledger
 from billing.actions.accounts import lock_account
 from billing.actions.gifts import spendable, take_gifts
@@ -38,8 +38,15 @@ class Holdings:
 
 def holdings(account: BillingAccount, *, at: datetime) -> Holdings:
     """Spendable gifted credit and the balance. Exact while the account's row is locked."""
-    gifts = sum(gift.amount_minor - gift.spent_minor for gift in spendable(account, at=at))
+    gifts = sum(gift.left_minor for gift in spendable(account, at=at))
     return Holdings(gift_minor=gifts, wallet_minor=ledger.balance(account, Book.WALLET))
+
+
+def covering(*, organization: Organization, amount_minor: int, at: datetime) -> Holdings | None:
+    """What the organization holds, where that pays the whole amount; None where it does not."""
+    account = BillingAccount.objects.filter(organization=organization).first()
+    held = holdings(account, at=at) if account else Holdings(0, 0)
+    return held if held.total_minor >= amount_minor > 0 else None
 
 
 def apply_credit(*, invoice: Invoice, at: datetime, actor: User | None = None, gifts: bool = True) -> int:

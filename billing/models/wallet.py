@@ -254,6 +254,11 @@ class Gift(models.Model):
     def __str__(self) -> str:
         return self.reason
 
+    @property
+    def left_minor(self) -> int:
+        """What is not spent; of one that expired, what was taken back."""
+        return self.amount_minor - self.spent_minor
+
 
 @pghistory.track()
 class Voucher(models.Model):

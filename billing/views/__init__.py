@@ -1,7 +1,24 @@
 """Console pages of billing."""
 
+from billing.views.balance import Balance, TopUpDone, TopUpPage, VoucherPage
 from billing.views.invoices import InvoiceDetail, InvoiceExport, InvoiceList
 from billing.views.overview import Overview
-from billing.views.paying import PayInvoice, PayOrder
+from billing.views.paying import PayInvoice, PayInvoiceFromBalance, PayOrder, PayOrderFromBalance
+from billing.views.transfers import SlipFile, Transfer
 
-__all__ = ["InvoiceDetail", "InvoiceExport", "InvoiceList", "Overview", "PayInvoice", "PayOrder"]
+__all__ = [
+    "Balance",
+    "InvoiceDetail",
+    "InvoiceExport",
+    "InvoiceList",
+    "Overview",
+    "PayInvoice",
+    "PayInvoiceFromBalance",
+    "PayOrder",
+    "PayOrderFromBalance",
+    "SlipFile",
+    "TopUpDone",
+    "TopUpPage",
+    "Transfer",
+    "VoucherPage",
+]

@@ -15,6 +15,7 @@ from django.views.generic import View
 from accounts.access import OrganizationRequired
 from accounts.permissions import can
 from billing import queries
+from billing.actions.wallet import Holdings, holdings
 from billing.exports import SHAPES, invoice_lines_download
 from billing.grouping import arithmetic
 from billing.models import Invoice
@@ -64,9 +65,18 @@ class InvoiceDetail(OrganizationRequired, View):
             "payments": invoice.payments.all(),
             "bank_account": settings.BANK_ACCOUNT,
             "may_pay": can(self.membership, "pay") and invoice.is_unpaid,
+            "held": self._held(invoice),
             "overdue": invoice.is_unpaid and invoice.due_at and invoice.due_at < clock.now(),
         }
         return render(request, "billing/invoice.html", context)
+
+    def _held(self, invoice: Invoice) -> Holdings | None:
+        """What could pay it now; None where nothing could, or not by whoever looks."""
+        if not (invoice.is_unpaid and can(self.membership, "pay")):
+            return None
+        held = holdings(invoice.account, at=clock.now())
+        enough = held.total_minor >= invoice.outstanding_minor if invoice.order_id else held.total_minor > 0
+        return held if enough else None
 
 
 class InvoiceExport(OrganizationRequired, View):

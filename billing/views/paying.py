@@ -19,6 +19,7 @@ from billing import actions, queries
 from billing.actions.pushing import leased
 from billing.models import Invoice
 from marketplace.lib import clock
+from marketplace.lib.money import format_minor
 from orders.models import Order
 
 # How long a press on Pay waits for a worker that is opening the invoice already.
@@ -86,6 +87,43 @@ class PayOrder(Paying):
             messages.warning(request, _("This order does not wait for a payment."))
             return redirect("orders:detail", order.key)
         return self.pay(request, invoice, back=("orders:detail", order.key))
+
+
+class PayFromBalance(OrganizationRequired, View):
+    """Pays with gifted credit and the balance. The same people as may pay the bills; nothing is charged anywhere."""
+
+    http_method_names = ["post", "options"]
+    verb = "pay"
+
+    def settle(self, request: HttpRequest, invoice: Invoice) -> None:
+        try:
+            paid = actions.pay_from_wallet(invoice=invoice, at=clock.now(), actor=request.user)
+        except (actions.BalanceRefused, actions.PaymentRefused) as refusal:
+            messages.error(request, f"{refusal} {refusal.next_step}".strip())
+            return
+        facts = {"amount": format_minor(paid, invoice.currency), "number": invoice}
+        if invoice.status == Status.PAID:
+            messages.success(request, _("Invoice %(number)s was paid with %(amount)s from your balance.") % facts)
+        else:
+            messages.info(request, _("%(amount)s of invoice %(number)s was paid; the rest is still due.") % facts)
+
+
+class PayInvoiceFromBalance(PayFromBalance):
+    def post(self, request: HttpRequest, key: UUID) -> HttpResponse:
+        invoice = get_object_or_404(queries.invoices_of(self.organization), key=key)
+        self.settle(request, invoice)
+        return redirect("billing:invoice", invoice.key)
+
+
+class PayOrderFromBalance(PayFromBalance):
+    def post(self, request: HttpRequest, key: UUID) -> HttpResponse:
+        order = get_object_or_404(Order, organization=self.organization, key=key)
+        invoice = actions.draft_order_invoice(order=order, at=clock.now())
+        if invoice is None:
+            messages.warning(request, _("This order does not wait for a payment."))
+        else:
+            self.settle(request, invoice)
+        return redirect("orders:detail", order.key)
 
 
 def ready_to_pay(invoice: Invoice, at: datetime) -> Invoice:

@@ -16,6 +16,7 @@ from django.views.generic import View
 
 from accounts.access import OrganizationRequired
 from accounts.permissions import can
+from billing.actions.wallet import Holdings, covering
 from billing.tasks import settle_expiring
 from marketplace.lib import clock
 from marketplace.lib.nudge import nudge
@@ -64,7 +65,14 @@ class OrderView(OrganizationRequired, View):
             "may_see_bills": can(self.membership, "bills"),
             # Who ordered may also pay for it: the page of the invoice is where money is managed.
             "may_pay": can(self.membership, "pay") or can(self.membership, "order"),
+            "held": self._held(order),
         }
+
+    def _held(self, order: Order) -> Holdings | None:
+        """What pays the whole order now, for those who may pay the bills."""
+        if order.status != Order.Status.AWAITING_PAYMENT or not can(self.membership, "pay"):
+            return None
+        return covering(organization=self.organization, amount_minor=order.total_minor, at=clock.now())
 
     @staticmethod
     def _waits(order: Order, invoice: Any) -> bool:
