@@ -6,6 +6,7 @@ import "./behaviours/console-nav.js";
 import "./behaviours/copy.js";
 import "./behaviours/confirm-submit-once.js";
 import "./behaviours/facets.js";
+import "./behaviours/htmx.js";
 import "./behaviours/live.js";
 import "./behaviours/menu.js";
 import "./behaviours/offline.js";

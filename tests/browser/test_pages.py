@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from django.conf import settings
 
 from tests.browser import world
 from tests.browser.support import Look, open_context, watch
@@ -136,6 +137,29 @@ WIDER = """
 """
 
 
+CSS = Path(settings.BASE_DIR, "static", "css")
+PARTS = {f"pages/{path.name}": path.read_text() for path in (CSS / "pages").iterdir()}
+# Rules of parts that the page's sheet does not have, although they would apply: the page links the wrong sheet.
+UNSTYLED = """
+(parts) => {
+  const loaded = new Set()
+  const follow = (sheet) => {
+    for (const rule of sheet.cssRules) if (rule.styleSheet) loaded.add(rule.href) && follow(rule.styleSheet)
+  }
+  for (const sheet of document.styleSheets) follow(sheet)
+  const applies = ({ selectorText, cssRules = [] }) => {
+    if (selectorText) return document.querySelector(selectorText) ? [selectorText] : []
+    return [...cssRules].flatMap(applies)
+  }
+  return Object.entries(parts).filter(([name]) => !loaded.has(name)).flatMap(([name, text]) => {
+    const sheet = new CSSStyleSheet()
+    sheet.replaceSync(text)
+    return [...sheet.cssRules].flatMap(applies).map((selector) => `${name}: ${selector}`)
+  })
+}
+"""
+
+
 @pytest.fixture(scope="module")
 def windows(chromium, stack, customers):
     """Opens a page as its visitor sees it. One context for each look and visitor, as one person has one browser."""
@@ -173,6 +197,7 @@ def _address(customers, address: str) -> str:
 def faults(page) -> list[str]:
     """What is wrong with the page as it stands."""
     found = [f"wider than its window: {one}" for one in page.evaluate(WIDER)]
+    found += [f"not in its style sheet: {one}" for one in page.evaluate(UNSTYLED, PARTS)]
     found += [f"too small to hit: {one}" for one in page.evaluate(MEASURE, [TOUCH, LEAST])]
     for violation in Axe().run(page, options=AXE).response["violations"]:
         rule, nodes = violation["id"], violation["nodes"]
