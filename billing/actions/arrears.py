@@ -206,7 +206,7 @@ def _tell(
         kind=kind,
         fact=f"{_fact(arrears)}:{figures['days']}" if kind == Kind.ARREARS_KEPT else _fact(arrears),
         params={"amount": format_minor(max(-balance, 0), organization.currency), **figures},
-        page="billing:overview",
+        page="billing:balance",
         page_args=[],
         at=at,
     )

@@ -35,7 +35,7 @@ class Suspended(RentalRefused):
         Rental.Suspension.ARREARS: (
             _("“%(name)s” is suspended because your balance is below zero. Its disk is kept."),
             _("Top up or pay what is open; the machine then goes on by itself."),
-            "billing:overview",
+            "billing:balance",
         ),
         Rental.Suspension.OPERATOR: (
             _("“%(name)s” was suspended by our staff. Its disk is kept."),

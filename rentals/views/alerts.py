@@ -61,7 +61,7 @@ def alerts(
 def _arrears(organization: Organization, *, sees_bills: bool) -> Iterator[Alert]:
     """Whoever works with the machines knows what happens to them, and when; amounts are on the page of billing."""
     arrears = arrears_of(organization)
-    address = reverse("billing:overview") if sees_bills else reverse("rentals:list")
+    address = reverse("billing:balance") if sees_bills else reverse("rentals:list")
     if arrears is None:
         return
     if arrears.status == Arrears.Status.OPEN:

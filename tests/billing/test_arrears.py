@@ -156,7 +156,7 @@ def test_what_is_said_names_the_amount_the_days_and_the_dates():
     assert said["arrears_suspended"].params == {"amount": "¥20.17", "days": 15, "date": "2026-11-16 04:01"}
     # 12 days of its disk of 100 GB at 0.0005 an hour.
     assert said["arrears_kept"].params == {"amount": "¥34.57", "days": 3, "date": "2026-11-16 04:01"}
-    assert said["arrears_kept"].page == "billing:overview"
+    assert said["arrears_kept"].page == "billing:balance"
 
 
 def test_every_figure_of_the_ladder_is_a_setting(settings):

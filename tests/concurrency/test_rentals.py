@@ -95,6 +95,34 @@ def test_parallel_starts_claim_cards_once(engine):  # noqa: F811
     assert rental.events.filter(kind="wish", what="start").count() == 1
 
 
+def test_parallel_suspensions_stops_and_resumes_make_no_second_machine_and_lose_no_second(engine):  # noqa: F811
+    shop = Shop(cards=2)
+    rental = shop.running()
+    start = rental.metered_from
+    at = start + timedelta(minutes=1)
+
+    def suspend_or_stop(number: int) -> object:
+        if number % 2:
+            return actions.request_stop(rental_id=rental.pk, actor=None, at=at)
+        return actions.suspend(rental_id=rental.pk, reason="arrears", actor=None, at=at)
+
+    outcomes(*times(4, suspend_or_stop))
+    advance(rental, to="suspended")
+    assert windows(rental) == [("card_hour", start, at, 60)]
+    assert (shop.free_cards(), rental.metered_from) == (8, at)
+    Rental.objects.filter(pk=rental.pk).update(desired="running")
+
+    resumed_at = rental.stopped_at + timedelta(minutes=1)
+    results = outcomes(*times(4, lambda _n: actions.resume(rental_id=rental.pk, actor=None, at=resumed_at)))
+    assert all(isinstance(one, Rental | actions.NotNow) for one in results)
+    assert rental.events.filter(kind="wish", what="resume").count() == 1
+    assert shop.free_cards() == 6
+    advance(rental, to="running")
+
+    assert len(engine.machines()) == 1
+    assert [row[0] for row in windows(rental)] == ["card_hour", "disk_gb_hour"]
+
+
 def test_parallel_cuts_write_the_same_rows_as_one():
     shops = [Shop(cards=1) for _organization in range(2)]
     rentals = [shop.rental(at=NOON) for shop in shops for _unit in range(6)]

@@ -173,6 +173,27 @@ def test_a_worker_killed_while_stopping_starting_or_deleting(engine, broker, tmp
         assert (engine.machines(), shop.free_cards()) == ([], 8)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kill_at", [f"{status}.{place}" for status in ("stopping", "starting") for place in PLACES])
+def test_a_worker_killed_while_suspending_or_resuming(engine, broker, tmp_path, kill_at):  # noqa: F811
+    shop = Shop()
+    rental = shop.running(at=clock.now() - timedelta(minutes=10))
+    began, status = rental.metered_from, kill_at.split(".")[0]
+    at = began + timedelta(minutes=2)
+    actions.suspend(rental_id=rental.pk, reason="arrears", actor=None, at=at)
+    if status == "stopping":
+        killed_then_finished(engine, broker, tmp_path, rental, kill_at=kill_at, status="suspended")
+        assert windows(rental) == [("card_hour", began, at, 120)]
+        assert (rental.meter, rental.desired, shop.free_cards()) == ("disk_gb_hour", "running", 8)
+        assert engine.machine()["state"] == "stopped"
+        return
+    advance(rental, to="suspended")
+    actions.resume(rental_id=rental.pk, actor=None, at=clock.now())
+    killed_then_finished(engine, broker, tmp_path, rental, kill_at=kill_at, status="running")
+    assert [row[0] for row in windows(rental)] == ["card_hour", "disk_gb_hour"]
+    assert (windows(rental)[1][2], shop.free_cards(), len(engine.machines())) == (rental.metered_from, 6, 1)
+
+
 def test_everything_arrives_though_redis_is_flushed_again_and_again(engine, broker, tmp_path):  # noqa: F811
     rental = Shop().rental(at=clock.now())
     with worker(engine, broker, tmp_path):

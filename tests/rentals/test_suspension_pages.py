@@ -55,7 +55,7 @@ def test_its_page_says_why_what_to_do_and_until_when(page, machine, settings):
 
     assert "is suspended because your balance is below zero. Its disk is kept." in shown
     assert "Top up or pay what is open; the machine then goes on by itself." in shown
-    assert f'href="{reverse("billing:overview")}"' in shown
+    assert f'href="{reverse("billing:balance")}"' in shown
     assert url("start", machine) not in shown
     assert url("stop", machine) not in shown
     assert url("terminate", machine) in shown
