@@ -19,6 +19,10 @@ SALES = ("orders.quote", "orders.order")
 MACHINES = ("rentals.rental", "rentals.usagewindow", "rentals.orphan")
 MONEY = ("billing.invoice", "billing.payment", "billing.billingaccount", "billing.arrears")
 BOOKS = ("billing.stripeevent", "billing.numberseries")
+RETURNS = (
+    "billing.creditnote", "billing.refund", "billing.dispute", "billing.reconciliation",
+    "billing.reconciliationdifference",
+)  # fmt: skip
 PAGES = ("trust.page", "trust.block")
 REGIONS = ("trust.incident", "trust.maintenance", "trust.watch")
 SYSTEM = ("accounts.user", "auth.group", "admin.logentry")
@@ -44,8 +48,11 @@ STAFF_GROUPS: dict[str, tuple[str, ...]] = {
         *_may("add", "orders.quote", "catalog.price", "catalog.reservation", "catalog.question", "trust.block"),
     ),
     "finance": (
-        *_may("view", *CUSTOMERS, *SALES, *MONEY, *BOOKS, *MACHINES, "catalog.offer", "catalog.price"),
+        *_may("view", *CUSTOMERS, *SALES, *MONEY, *BOOKS, *RETURNS, *MACHINES, "catalog.offer", "catalog.price"),
+        *_may("change", "billing.creditnote", "billing.refund", "billing.dispute", "billing.reconciliationdifference"),
         *_may("change", "billing.invoice", "billing.arrears", "billing.stripeevent", "accounts.creditline"),
     ),
-    "auditor": _may("view", *CATALOGUE, *CUSTOMERS, *SALES, *MACHINES, *MONEY, *BOOKS, *REGIONS, *PAGES, *SYSTEM),
+    "auditor": _may(
+        "view", *CATALOGUE, *CUSTOMERS, *SALES, *MACHINES, *MONEY, *BOOKS, *RETURNS, *REGIONS, *PAGES, *SYSTEM
+    ),
 }  # fmt: skip

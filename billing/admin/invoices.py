@@ -4,6 +4,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
+from django import forms
 from django.contrib import admin
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.admin.options import IncorrectLookupParameters
@@ -22,8 +23,9 @@ from unfold.decorators import display
 
 from billing import actions as verbs
 from billing import stripe_gateway
+from billing.actions.credit_notes import creditable_minor, remaining_by_line, spread
 from billing.exports import SHAPES, invoice_lines_download
-from billing.models import Invoice, InvoiceEvent, InvoiceLine, Payment
+from billing.models import CreditNote, Invoice, InvoiceEvent, InvoiceLine, Payment
 from billing.paper import Unprintable, invoice_pdf
 from billing.paper.views import as_download, reading_language
 from billing.queries import with_astray_money
@@ -109,6 +111,43 @@ class VoidForm(inputs.DeskForm):
     note = inputs.note(label=gettext_lazy("Why"), max_length=300)
 
 
+class CreditForm(inputs.DeskForm):
+    """How much of which line is taken back. `seen` is what was credited when the form was drawn: a double press, or a
+    colleague's note in between, is noticed."""
+
+    seen = forms.IntegerField(widget=forms.HiddenInput)
+    line = inputs.choice(label=gettext_lazy("Line"), required=False)
+    amount = inputs.decimal(label=gettext_lazy("Amount"), max_digits=14, min_value=Decimal("0.01"))
+    destination = inputs.choice(
+        label=gettext_lazy("What was paid of it goes"),
+        choices=CreditNote.Destination,
+        help_text=gettext_lazy("The source is the card or bank account; what came from the balance returns there."),
+    )
+    reason = inputs.note(label=gettext_lazy("Why"), max_length=300)
+
+    def __init__(self, *args: Any, obj: Invoice, **kwargs: Any) -> None:
+        super().__init__(*args, obj=obj, **kwargs)
+        left = remaining_by_line(obj)
+        lines = obj.lines.in_bulk(list(left))
+        named = [(str(pk), self._name(lines[pk], left[pk])) for pk in left if left[pk]]
+        self.fields["line"].choices = [("", _("All lines, the first ones first")), *named]
+        self.fields["amount"].help_text = _("Including tax; %(left)s of this invoice is left.") % {
+            "left": format_minor(creditable_minor(obj), obj.currency)
+        }
+        self.initial.setdefault("amount", major(creditable_minor(obj), obj.currency))
+        self.initial.setdefault("seen", obj.credited_minor)
+
+    def _name(self, line: InvoiceLine, left_minor: int) -> str:
+        return f"{line.position}. {line.title} · {line.resource} · {format_minor(left_minor, self.obj.currency)}"
+
+
+class CreditedMeanwhile(Refusal):
+    """Somebody, or the same press twice, has credited this invoice since the form was drawn."""
+
+    code = "credited_meanwhile"
+    message = gettext_lazy("This invoice was credited in the meantime. Look at its credit notes and decide anew.")
+
+
 class StillNotPushed(Refusal):
     """Stripe did not take the invoice; what it said stands on it."""
 
@@ -134,10 +173,11 @@ class MoneyFilter(admin.SimpleListFilter):
 class InvoiceDesk(Desk):
     """Invoices. Once issued only their state moves, and that by actions; nothing is ever deleted."""
 
-    buttons = ("push_again", "record_payment", "download_pdf", "void")
+    buttons = ("push_again", "record_payment", "credit", "download_pdf", "void")
     actions = (bulk("push_again", gettext_lazy("Send the chosen ones to Stripe again")), "export_csv", "export_xlsx")
     refusals = (
         verbs.IllegalMove, verbs.PaymentRefused, verbs.VoidRefused, stripe_gateway.GatewayError, StillNotPushed,
+        verbs.CreditRefused, CreditedMeanwhile,
         Unprintable,
     )  # fmt: skip
     select = ("organization", "account__organization", "order")
@@ -236,6 +276,37 @@ class InvoiceDesk(Desk):
         return _("%(amount)s recorded under %(reference)s.") % {
             "amount": format_minor(payment.amount_minor, payment.currency),
             "reference": payment.reference,
+        }
+
+    @button(
+        gettext_lazy("Issue a credit note"),
+        form=CreditForm,
+        explain=gettext_lazy("Takes back a part of this invoice: what is unpaid is no longer due, the rest goes back."),
+        shown=lambda invoice: (
+            invoice.status in {*Invoice.UNPAID, Status.PAID}
+            and (invoice.order_id is None or invoice.status == Status.PAID)
+            and creditable_minor(invoice) > 0
+        ),
+    )
+    def credit(
+        self, request: HttpRequest, invoice: Invoice, *, seen: int, line: str, amount: Decimal, destination: str,
+        reason: str,
+    ) -> str:  # fmt: skip
+        if seen != invoice.credited_minor:
+            raise CreditedMeanwhile
+        amount_minor = minor(amount, invoice.currency)
+        note = verbs.issue_credit_note(
+            invoice=invoice,
+            amounts={int(line): amount_minor} if line else spread(invoice, amount_minor),
+            destination=destination,
+            reason=reason,
+            request_key=f"desk:{invoice.key}:{seen}",
+            at=clock.now(),
+            actor=request.user,
+        )
+        return _("%(note)s over %(amount)s is issued.") % {
+            "note": note,
+            "amount": format_minor(note.total_minor, note.currency),
         }
 
     @button(

@@ -44,10 +44,15 @@ SALES = (
 FINANCE = (
     ("billing.invoice", _("Invoices"), "receipt_long"),
     ("billing.payment", _("Payments"), "payments"),
+    ("billing.creditnote", _("Credit notes"), "undo"),
+    ("billing.refund", _("Refunds"), "currency_exchange"),
+    ("billing.dispute", _("Disputes"), "gavel"),
     ("billing.billingaccount", _("Billing accounts"), "account_balance"),
     ("billing.arrears", _("Arrears"), "money_off"),
     ("rentals.usagewindow", _("Usage windows"), "timer"),
     ("billing.stripeevent", _("Stripe events"), "webhook"),
+    ("billing.reconciliationdifference", _("Differences with Stripe"), "difference"),
+    ("billing.reconciliation", _("Comparisons with Stripe"), "compare_arrows"),
     ("billing.numberseries", _("Number series"), "pin"),
 )
 SYSTEM = (

@@ -40,6 +40,8 @@ def test_only_our_own_desks_are_there():
     assert {model._meta.label for model in DESKS} == {
         "accounts.Notification", "accounts.Organization", "accounts.SshKey", "accounts.User", "admin.LogEntry",
         "auth.Group",
+        "billing.CreditNote", "billing.Dispute", "billing.Reconciliation", "billing.ReconciliationDifference",
+        "billing.Refund",
         "billing.Arrears", "billing.BillingAccount", "billing.Invoice", "billing.NumberSeries", "billing.Payment",
         "billing.StripeEvent",
         "catalog.Allocation", "catalog.DeliveryRecord", "catalog.Question", "catalog.Waitlist",

@@ -12,7 +12,21 @@ from django.contrib.contenttypes.models import ContentType
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from billing import actions as billing
-from billing.models import Arrears, ArrearsStep, Invoice, InvoiceEvent, NumberSeries, Payment, StripeEvent
+from billing.models import (
+    Arrears,
+    ArrearsStep,
+    CreditNote,
+    CreditNoteLine,
+    Dispute,
+    Invoice,
+    InvoiceEvent,
+    NumberSeries,
+    Payment,
+    Reconciliation,
+    ReconciliationDifference,
+    Refund,
+    StripeEvent,
+)
 from catalog.models import (
     Allocation,
     DeliveryRecord,
@@ -103,6 +117,30 @@ def stripe_event(**fields) -> StripeEvent:
     return StripeEvent.objects.create(stripe_id=f"evt_{number}", received_at=NOVEMBER, **values | fields)
 
 
+def returned(bill: Invoice, number: int) -> None:
+    """A credit note, a refund, a dispute, and a difference that the comparison with Stripe found."""
+    note = CreditNote.objects.create(
+        account=bill.account, invoice=bill, number=f"CN{number}", request_key=f"n{number}", currency="CNY",
+        total_minor=100, tax_minor=6, unpaid_minor=100, destination="balance", reason="停机", issued_at=NOVEMBER,
+        issued_by=factories.user(),
+    )  # fmt: skip
+    CreditNoteLine.objects.create(note=note, line=bill.lines.first(), amount_minor=100, tax_minor=6)
+    came = bill.payments.get()
+    Refund.objects.create(
+        account=bill.account, request_key=f"r{number}", credit_note=note, payment=came, method="bank_transfer",
+        amount_minor=50, currency="CNY", requested_by=factories.user(), created_at=NOVEMBER,
+    )  # fmt: skip
+    Dispute.objects.create(
+        stripe_id=f"dp_{number}", account=bill.account, payment=came, amount_minor=50, currency="CNY",
+        opened_at=NOVEMBER,
+    )  # fmt: skip
+    Reconciliation.objects.create(since=NOVEMBER, until=NOVEMBER + timedelta(days=1), started_at=NOVEMBER)
+    ReconciliationDifference.objects.create(
+        kind="invoice", stripe_id=f"in_{number}", subject=str(bill), problem="paid there, open here", found_at=NOVEMBER,
+        seen_at=NOVEMBER,
+    )  # fmt: skip
+
+
 def everything(rows: int = 1) -> None:
     """At least `rows` rows for every desk."""
     for _ in range(rows):
@@ -125,6 +163,7 @@ def everything(rows: int = 1) -> None:
         stripe_event()
         stripe_event(error="Unavailable: no answer", attempts=3)
         NumberSeries.objects.create(series=f"S{number}", year=2026)
+        returned(bill, number)
         orders.send_quote(quote_id=quote().pk, actor=factories.user(), at=clock.now())
         factories.ssh_key(machine.organization)
         image = factories.image(f"CUDA {number}")
