@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from accounts.models import Organization
 from catalog.models import Offer
 from catalog.queries import current_prices, stock
 from orders.basket import HOURS, Item
@@ -79,14 +80,22 @@ def is_sold_online(offer: Offer) -> bool:
 
 
 def price_basket(
-    items: Sequence[Item], offers: Mapping[str, Offer], *, currency: str, tax_percent: Decimal, at: datetime
+    items: Sequence[Item],
+    offers: Mapping[str, Offer],
+    *,
+    currency: str,
+    tax_percent: Decimal,
+    at: datetime,
+    organization: Organization | None = None,
 ) -> list[Line]:
-    """The lines whose offer is among `offers` (by slug), in order, with current prices and stock: two statements."""
+    """The lines whose offer is among `offers` (by slug), in order, with current prices (an organization's by its
+    contract) and stock: two statements."""
     known = [item for item in items if item.slug in offers]
     ids = list({offers[item.slug].pk: None for item in known})
     if not ids:
         return []
-    prices, free = current_prices(ids, currency, at), stock(ids, at=at)
+    organization_id = organization.pk if organization else None
+    prices, free = current_prices(ids, currency, at, organization_id=organization_id), stock(ids, at=at)
     lines = []
     for item in known:
         offer = offers[item.slug]

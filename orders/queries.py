@@ -14,7 +14,7 @@ from django.db.models.functions import Abs
 
 from accounts.models import Organization, Project, SshKey, User
 from catalog.models import GpuModel, Image, Offer, Pool, Region
-from catalog.queries import stock
+from catalog.queries import AGREED, stock
 from marketplace.lib import prepared
 from orders.models import Order, OrderLine, Quote, QuoteEvent, QuoteLine, Subscription
 
@@ -110,20 +110,30 @@ class Terms(NamedTuple):
     email_verified: bool
 
 
-_TERMS = """
+_TERMS = f"""
+WITH price AS (
+  SELECT p.meter, {AGREED} AS rate FROM catalog_price p JOIN catalog_offer o ON o.id = p.offer_id
+   WHERE p.offer_id = %(offer)s AND p.meter IN (%(meter)s, 'disk_gb_hour') AND p.currency = %(currency)s
+     AND p.valid_from <= %(at)s AND (p.valid_to IS NULL OR p.valid_to > %(at)s)
+)
 SELECT
-  (SELECT rate FROM catalog_price WHERE offer_id = %(offer)s AND meter = %(meter)s AND currency = %(currency)s
-     AND valid_from <= %(at)s AND (valid_to IS NULL OR valid_to > %(at)s)),
-  (SELECT rate FROM catalog_price WHERE offer_id = %(offer)s AND meter = 'disk_gb_hour' AND currency = %(currency)s
-     AND valid_from <= %(at)s AND (valid_to IS NULL OR valid_to > %(at)s)),
+  (SELECT rate FROM price WHERE meter = %(meter)s),
+  (SELECT rate FROM price WHERE meter = 'disk_gb_hour'),
   EXISTS (SELECT FROM account_emailaddress e JOIN accounts_user u ON u.id = e.user_id
           WHERE u.id = %(user)s AND e.verified AND upper(e.email) = upper(u.email))
-"""
+"""  # noqa: S608 - fixed text only
 
 
-def terms_now(*, offer: Offer, meter: str, currency: str, user: User, at: datetime) -> Terms:
+def terms_now(*, offer: Offer, meter: str, organization: Organization, user: User, at: datetime) -> Terms:
     """The same answers as `catalog.queries.current_prices` and `accounts.queries.email_is_verified`, at once."""
-    values: dict[str, Any] = {"offer": offer.pk, "meter": meter, "currency": currency, "user": user.pk, "at": at}
+    values: dict[str, Any] = {
+        "offer": offer.pk,
+        "meter": meter,
+        "organization": organization.pk,
+        "currency": organization.currency,
+        "user": user.pk,
+        "at": at,
+    }
     return Terms(*prepared.fetch_all(_TERMS, values)[0])
 
 

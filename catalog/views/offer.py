@@ -46,6 +46,7 @@ def _context(request: HttpRequest, slug: str, at: datetime) -> dict[str, Any]:
         **_figures(facts.offer, facts, priced=bool(facts.rates)),
         **_related(facts.offer, rows[1:], currency),
         **_waiting(request, facts.offer, at),
+        "agreed": _agreed(request, facts.offer, currency, at),
         "term": term if term in TERMS else "hour",
         "record": facts.record,
         "questions": offer_pieces.questions(facts.questions, get_language() or ""),
@@ -73,6 +74,14 @@ def _offered(request: HttpRequest, facts: OfferFacts, own: OfferRow, currency: s
         "summary": offer_pieces.summary(offer, terms, currency),
         "structured_data": offer_pieces.structured_data(facts, own, terms, currency=currency, address=address),
     }
+
+
+def _agreed(request: HttpRequest, offer: Offer, currency: str, at: datetime) -> list[Price]:
+    """For members: what their organization pays by its contract, where that is not the list price."""
+    if not request.organization:
+        return []
+    prices = queries.current_prices([offer.pk], currency, at, organization_id=request.organization.pk)[offer.pk]
+    return [price for price in prices.values() if price.rate != price.listed]
 
 
 def _figures(offer: Offer, facts: OfferFacts, *, priced: bool) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def place_basket(
         check_buyer(buyer)
         if not email_is_verified(actor):
             raise EmailNotVerified
-        return place(buyer, _wishes(wanted, organization.currency, at), at=at)
+        return place(buyer, _wishes(wanted, organization, at), at=at)
     except (OrderRefused, IntegrityError):
         # A repeated request may be refused (the first one took the last card) and is still the first one's order.
         earlier = ordered_before(organization, request_key)
@@ -69,8 +69,9 @@ def place_basket(
     return repeated(earlier, buyer, asked)
 
 
-def _wishes(wanted: Sequence[Wanted], currency: str, at: datetime) -> list[Wish]:
-    prices = current_prices([one.offer.pk for one in wanted], currency, at)
+def _wishes(wanted: Sequence[Wanted], organization: Organization, at: datetime) -> list[Wish]:
+    currency = organization.currency
+    prices = current_prices([one.offer.pk for one in wanted], currency, at, organization_id=organization.pk)
     wishes = []
     for position, one in enumerate(wanted):
         own = prices[one.offer.pk]

@@ -84,10 +84,13 @@ def convert_to_term(
     seen_rate: Decimal,
     at: datetime,
 ) -> Order:
-    """Order a term for a machine that runs by the hour, without an interruption.
+    """Order a term for a machine that runs by the hour, without an interruption; or for one whose term is over while
+    its disk is kept.
 
-    Until it is paid the hour goes on. At the instant of the payment the hourly subscription ends and the term begins;
-    `rentals` closes the meter there. Idempotent and refused as `extend_term`.
+    By the hour: until it is paid the hour goes on. At the instant of the payment the hourly subscription ends and the
+    term begins; `rentals` closes the meter there. A kept machine: once it is paid, `rentals` takes the same cards, if
+    they are still free, and the term begins when the machine runs; otherwise all is owed back. Idempotent and refused
+    as `extend_term`.
     """
     return _order(Kind.CONVERSION, More(subscription_id, actor, request_key, term, periods, seen_rate), at)
 
@@ -117,15 +120,18 @@ def _place(kind: Kind, more: More, at: datetime) -> Order:
     subscription = _locked(more.subscription_id)
     _expect_running(kind, subscription, at)
     organization, offer = subscription.organization, subscription.order_line.offer
-    rate, disk_rate = rates_now(offer=offer, term=more.term, currency=subscription.currency, at=at)
+    rate, disk_rate = rates_now(
+        offer=offer, term=more.term, currency=subscription.currency, at=at, organization=organization
+    )
     if rate != more.seen_rate:
         raise PriceChanged(seen_rate=more.seen_rate, new_rate=rate, currency=subscription.currency)
     amount = advance_amount(
         term=more.term, cards=subscription.cards, rate=rate, currency=subscription.currency, periods=more.periods
     )
     expires_at = hold_expiry(amount.minor, organization, at) or at + timedelta(minutes=settings.ORDER_HOLD_MINUTES)
-    if subscription.ends_at is not None:
-        expires_at = min(expires_at, subscription.ends_at)
+    last_moment = kept_until(subscription) if subscription.ended_at is not None else subscription.ends_at
+    if last_moment is not None:
+        expires_at = min(expires_at, last_moment)
     _expect_unreserved(subscription, more, latest_start=expires_at, at=at)
     order = Order.objects.create(
         kind=kind,
@@ -185,22 +191,43 @@ def _locked(subscription_id: int) -> Subscription:
 
 
 def _expect_running(kind: Kind, subscription: Subscription, at: datetime) -> None:
+    if kind != Kind.CONVERSION or not is_kept(subscription, at):
+        _expect_going_on(kind, subscription, at)
+    waiting = unsettled_order_of(subscription)
+    if waiting is not None:
+        raise StillUnpaid(waiting)
+
+
+def _expect_going_on(kind: Kind, subscription: Subscription, at: datetime) -> None:
     if subscription.is_hourly != (kind == Kind.CONVERSION):
         raise NotRunning
     if subscription.started_at is None or subscription.ended_at is not None:
         raise NotRunning
     if subscription.ends_at is not None and subscription.ends_at <= at:
         raise NotRunning
-    waiting = unsettled_order_of(subscription)
-    if waiting is not None:
-        raise StillUnpaid(waiting)
+
+
+def is_kept(subscription: Subscription, at: datetime) -> bool:
+    """Whether the term ran out, and its disk's days have not."""
+    until = kept_until(subscription)
+    ran_out = subscription.ended_at is not None and subscription.ended_at == subscription.ends_at
+    return ran_out and until is not None and at < until
+
+
+def kept_until(subscription: Subscription) -> datetime | None:
+    """Until when the disk of a term is kept after its end. Needs the order line's offer loaded."""
+    if subscription.ends_at is None:
+        return None
+    is_cluster = subscription.order_line.offer.kind == Offer.Kind.CLUSTER
+    days = settings.CLUSTER_RETENTION_DAYS if is_cluster else settings.EXPIRED_RETENTION_DAYS
+    return subscription.ends_at + timedelta(days=days)
 
 
 def _expect_unreserved(subscription: Subscription, more: More, *, latest_start: datetime, at: datetime) -> None:
     """The time that is added must not be promised to somebody else."""
     zone, offer = subscription.organization.zone, subscription.order_line.offer
     since, until = span(subscription, term=more.term, periods=more.periods, start=latest_start)
-    if subscription.is_hourly:
+    if subscription.is_hourly or subscription.ended_at is not None:
         since = at
     taken = inventory.reserved_from(pool_id=_pool(offer), since=since, until=until)
     if taken is not None:
@@ -208,10 +235,11 @@ def _expect_unreserved(subscription: Subscription, more: More, *, latest_start: 
 
 
 def span(subscription: Subscription, *, term: str, periods: int, start: datetime) -> tuple[datetime, datetime]:
-    """What these months or years would add: behind the end of a term, or from `start` on in place of the hour. Needs
+    """What these months or years would add: behind the end of a term, or from `start` on in place of the hour
+    and after a term that is over. Needs
     the organization loaded."""
     zone = subscription.organization.zone
-    if subscription.ends_at is None or subscription.anchor_day is None:
+    if subscription.ends_at is None or subscription.anchor_day is None or subscription.ended_at is not None:
         return start, term_end(started_at=start, term=term, periods=periods, zone=zone)[1]
     ends_at, anchor = subscription.ends_at, subscription.anchor_day
     return ends_at, extended_end(ends_at=ends_at, anchor_day=anchor, term=term, periods=periods, zone=zone)

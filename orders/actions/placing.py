@@ -100,7 +100,7 @@ def place_order(
     try:
         check_line(offer=offer, image=image, quantity=quantity, term=term, periods=periods)
         check_buyer(buyer)
-        now = terms_now(offer=offer, meter=METER_OF_TERM[term], currency=organization.currency, user=actor, at=at)
+        now = terms_now(offer=offer, meter=METER_OF_TERM[term], organization=organization, user=actor, at=at)
         if not now.email_verified:
             raise EmailNotVerified
         rate, disk_rate = known_rates(now.rate, now.disk_rate, offer=offer, term=term)
@@ -166,9 +166,13 @@ def check_buyer(buyer: Buyer) -> None:
         raise BadChoice("ssh_keys", _("Choose at least one SSH key; it is the only way into the machine."))
 
 
-def rates_now(*, offer: Offer, term: str, currency: str, at: datetime) -> tuple[Decimal, Decimal]:
-    """The current rate per card and the rate per GB-hour of a stopped machine's disk. Raises BadChoice."""
-    prices = current_prices([offer.pk], currency=currency, at=at)[offer.pk]
+def rates_now(
+    *, offer: Offer, term: str, currency: str, at: datetime, organization: Organization | None = None
+) -> tuple[Decimal, Decimal]:
+    """The current rate per card and the rate per GB-hour of a stopped machine's disk, for an organization by its
+    contract. Raises BadChoice."""
+    organization_id = organization.pk if organization else None
+    prices = current_prices([offer.pk], currency, at, organization_id=organization_id)[offer.pk]
     price, disk = prices.get(METER_OF_TERM[term]), prices.get("disk_gb_hour")
     return known_rates(price.rate if price else None, disk.rate if disk else None, offer=offer, term=term)
 

@@ -124,7 +124,9 @@ def add_quote_line(
     check_line(offer=offer, image=image, quantity=quantity, term=term, periods=periods)
     if not 0 <= discount_percent <= 100:
         raise BadChoice("discount_percent", _("The discount is between 0 and 100 percent."))
-    list_rate, disk_rate = rates_now(offer=offer, term=term, currency=quote.currency, at=at)
+    list_rate, disk_rate = rates_now(
+        offer=offer, term=term, currency=quote.currency, at=at, organization=quote.organization
+    )
     rate = discounted(list_rate, discount_percent)
     amount = advance_amount(
         term=term,

@@ -91,7 +91,14 @@ def basket_context(
 ) -> dict[str, Any]:
     """What every page shows of a basket: its lines at the prices of now, their sums, and what was left out and why."""
     currency, tax_percent = visitor.currency_of(request), Decimal(settings.TAX_PERCENT)
-    lines = calculation.price_basket(items, offers, currency=currency, tax_percent=tax_percent, at=clock.now())
+    lines = calculation.price_basket(
+        items,
+        offers,
+        currency=currency,
+        tax_percent=tax_percent,
+        at=clock.now(),
+        organization=request.organization,
+    )
     orderable = [line.item for line in lines if line.orderable]
     kept = [line.item for line in lines]
     return {

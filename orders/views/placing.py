@@ -137,7 +137,7 @@ class NewOrderView(OrganizationRequired, View):
     def _panel(self, form: OrderForm) -> dict[str, Any]:
         """The price of the form's choices as it is now. Terms without a price leave the form."""
         currency = self.organization.currency
-        prices = current_prices([self.offer.pk], currency=currency, at=self.at).get(self.offer.pk, {})
+        prices = current_prices([self.offer.pk], currency, self.at, organization_id=self.organization.pk)[self.offer.pk]
         terms = [term for term in Term.values if pricing.METER_OF_TERM[term] in prices]
         if terms:
             form.offer_terms(terms)

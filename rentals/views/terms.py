@@ -26,7 +26,7 @@ from orders.queries import unsettled_order_of
 from rentals.forms import MoreTimeForm, mark_of
 from rentals.models import Rental
 from rentals.presentation import last_second
-from rentals.views.machine import OneRental, can_convert, can_extend
+from rentals.views.machine import OneRental, can_convert, can_extend, can_restore
 
 Status = Rental.Status
 
@@ -74,7 +74,9 @@ class MoreTime(OneRental):
     def _form(self, rental: Rental, data: Any = None) -> MoreTimeForm:
         self.at = clock.now()
         offer = rental.order_line.offer
-        self.prices = current_prices([offer.pk], rental.subscription.currency, self.at)[offer.pk]
+        self.prices = current_prices(
+            [offer.pk], rental.subscription.currency, self.at, organization_id=self.organization.pk
+        )[offer.pk]
         terms = [(term.value, term.label) for term in (Term.MONTH, Term.YEAR) if term.value in self.prices]
         wanted = self.request.GET.get("term")
         initial = {"term": wanted} if wanted in dict(terms) else {}
@@ -151,6 +153,16 @@ class Convert(MoreTime):
 
     def possible(self, rental: Rental, at: datetime) -> bool:
         return can_convert(rental)
+
+
+class Restore(MoreTime):
+    """A new term for a machine that is kept after its last one."""
+
+    name = "restore"
+    act = staticmethod(orders.convert_to_term)
+
+    def possible(self, rental: Rental, at: datetime) -> bool:
+        return can_restore(rental, at)
 
 
 class AutoRenew(OneRental):

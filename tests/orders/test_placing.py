@@ -308,7 +308,7 @@ def test_the_one_statement_says_what_the_other_floors_say(shop, term, meter, at,
     factories.price(shop.offer, since=NOON + timedelta(days=3), **{meter: "7.77"})
     person = factories.user(verified=verified)
 
-    found = queries.terms_now(offer=shop.offer, meter=meter, currency="CNY", user=person, at=at)
+    found = queries.terms_now(offer=shop.offer, meter=meter, organization=shop.organization, user=person, at=at)
 
     prices = current_prices([shop.offer.pk], currency="CNY", at=at)[shop.offer.pk]
     rate, disk = prices.get(meter), prices.get("disk_gb_hour")
