@@ -5,6 +5,7 @@ from django.contrib import admin
 from django.contrib.sitemaps.views import sitemap
 from django.http import Http404
 from django.urls import include, path
+from django.views.decorators.http import require_safe
 from django.views.defaults import page_not_found
 
 from marketplace import views
@@ -16,7 +17,7 @@ urlpatterns = [
     path("i18n/setlang/", views.set_language, name="set_language"),
     path("currency/", views.set_currency, name="set_currency"),
     path("robots.txt", views.robots, name="robots"),
-    path("sitemap.xml", sitemap, {"sitemaps": SITEMAPS}, name="sitemap"),
+    path("sitemap.xml", require_safe(sitemap), {"sitemaps": SITEMAPS}, name="sitemap"),
     path("favicon.ico", views.favicon, name="favicon"),
     path("service-worker.js", views.service_worker, name="service_worker"),
     path("admin/", admin.site.urls),

@@ -83,6 +83,11 @@ def test_what_is_somebodys_own_is_not_listed(client):
         assert "og:image" not in html
 
 
+def test_the_sitemap_is_only_read(client, db):
+    assert client.post("/sitemap.xml").status_code == 405
+    assert client.head("/sitemap.xml").status_code == 200
+
+
 def test_the_sitemap_lists_every_public_page_in_every_language(client):
     offer = factories.offer()
     hidden = factories.offer()
