@@ -15,10 +15,17 @@ from trust.models import Incident
 from trust.queries import Trouble
 
 
+class Atom(Atom1Feed):
+    """Without incidents it says since when there were none, not the time of the answer."""
+
+    def latest_post_date(self) -> datetime:
+        return super().latest_post_date() if self.items else queries.recorded_since()
+
+
 class StatusFeed(Feed):
     """The newest incidents, each with its updates; an update makes its entry new again."""
 
-    feed_type = Atom1Feed
+    feed_type = Atom
 
     def title(self) -> str:
         return _("Status of our regions")

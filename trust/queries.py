@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -12,7 +12,7 @@ from django.db.models.functions import JSONObject
 
 from catalog.models import Offer, Region
 from marketplace.lib.spoken import either
-from trust.models import Block, Incident, IncidentUpdate, Maintenance, Page
+from trust.models import Block, Incident, IncidentUpdate, Maintenance, Page, Watch
 
 # Entries of the feed.
 FEED_ENTRIES = 30
@@ -113,6 +113,12 @@ def places() -> list[Place]:
 def incidents(*, since: datetime) -> list[Trouble]:
     """Incidents that last or ended after `since`, the newest first, in the reader's language."""
     return [_trouble(row) for row in _incidents().filter(Q(ended_at__isnull=True) | Q(ended_at__gt=since))]
+
+
+def recorded_since() -> datetime:
+    """The start of the first day whose incidents are recorded; of 1970 where no region is watched."""
+    first = Watch.objects.order_by("since").values_list("since", flat=True).first()
+    return datetime.combine(first or date(1970, 1, 1), time(), UTC)
 
 
 def latest_incidents() -> list[Trouble]:

@@ -379,6 +379,17 @@ def test_an_empty_feed_is_a_feed(client):
     assert "<feed" in client.get(reverse("trust:feed")).text
 
 
+def test_an_empty_feed_was_updated_when_recording_began(client):
+    assert "<updated>1970-01-01T00:00:00+00:00</updated>" in client.get(reverse("trust:feed")).text
+    region("cn-a", since="2026-03-02")
+    region("cn-b", since="2026-03-01")
+
+    answers = [client.get(reverse("trust:feed")) for _ in range(2)]
+
+    assert all("<updated>2026-03-01T00:00:00+00:00</updated>" in answer.text for answer in answers)
+    assert {answer.headers["Last-Modified"] for answer in answers} == {"Sun, 01 Mar 2026 00:00:00 GMT"}
+
+
 def test_the_footer_leads_to_the_pages_and_asks_nothing(client, settings):
     settings.ICP_NUMBER, settings.POLICE_FILING_NUMBER = "闽ICP备2026000001号", "闽公网安备35010202000001号"
     settings.TELECOM_LICENCE = "闽B2-20260001"
