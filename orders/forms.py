@@ -303,6 +303,13 @@ class Phone(forms.CharField):
             ) from None
 
 
+def printable(text: str) -> str:
+    """The text, if every character can be seen; a mail's header and a paper's line take no other."""
+    if not text.isprintable():
+        raise forms.ValidationError(_("The name contains characters that cannot be printed."))
+    return text
+
+
 class QuoteRequestForm(forms.Form):
     """What is needed and who asks. A member is known; a visitor says how to be reached."""
 
@@ -334,6 +341,12 @@ class QuoteRequestForm(forms.Form):
             for name in ("name", "company", "email"):
                 del self.fields[name]
             self.fields["phone"].required = False
+
+    def clean_name(self) -> str:
+        return printable(self.cleaned_data["name"])
+
+    def clean_company(self) -> str:
+        return printable(self.cleaned_data["company"])
 
     def clean(self) -> dict[str, Any]:
         data = super().clean() or {}

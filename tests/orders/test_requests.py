@@ -210,6 +210,7 @@ def test_a_need_in_words_is_enough(client, db):
     "changes",
     [
         {"note": ""}, {"note": "   "}, {"note": "x" * 2001}, {"need": "everything"}, {"name": ""}, {"name": "x" * 61},
+        {"name": "Li\nLei"}, {"name": "\u202eLi"}, {"company": "A\x07B"}, {"company": "A\r\nBcc: b"},
         {"company": ""}, {"company": "x" * 101}, {"email": ""}, {"email": "nobody"},
         {"email": f"{'x' * 250}@example.com"},
         {"phone": ""}, {"phone": "12345"}, {"phone": "call me"}, {"phone": "1" * 41}, {"form_key": ""},
