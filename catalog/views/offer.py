@@ -11,6 +11,7 @@ from django.urls import reverse
 from django.utils.translation import get_language
 from django.views.decorators.http import require_safe
 
+from accounts.permissions import can
 from catalog import offer_pieces, presentation, queries, visitor_pages, waitlist
 from catalog.models import Offer, Price
 from catalog.offer_facts import OfferFacts, offer_facts
@@ -123,5 +124,6 @@ def _waiting(request: HttpRequest, offer: Offer, at: datetime) -> dict[str, Any]
     return {
         "entries": waitlist.entries_of(request.organization, offer.pk, at=at),
         "waitlist_form": WaitlistForm(),
+        "may_only_look": not can(request.membership, "order"),
         "turn_minutes": waitlist.turn().seconds // 60,
     }

@@ -27,6 +27,8 @@ class WaitlistForm(forms.Form):
 class JoinWaitlistView(OrganizationRequired, View):
     """The question how many units are waited for, on a page of its own: where a visitor comes back to after login."""
 
+    verb = "order"
+
     def get(self, request: HttpRequest, slug: str) -> HttpResponse:
         return self._page(self._offer(slug), WaitlistForm())
 
@@ -58,6 +60,7 @@ class JoinWaitlistView(OrganizationRequired, View):
 
 class LeaveWaitlistView(OrganizationRequired, View):
     http_method_names = ("post",)
+    verb = "order"
 
     def post(self, request: HttpRequest, key: UUID) -> HttpResponseRedirect:
         entry = Waitlist.objects.filter(key=key, organization=self.organization).select_related("offer").first()

@@ -8,7 +8,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone, translation
 
-from catalog import loading
+from catalog import loading, waitlist
 from catalog.models import DeliveryRecord, Gpu, Host, Offer, Question, Region, Waitlist
 from marketplace.lib import clock
 from orders import actions as orders
@@ -326,6 +326,29 @@ def test_a_member_joins_sees_the_place_and_leaves(client, member, sold_out):
     entry.refresh_from_db()
     assert entry.left_at is not None
     assert "You are waiting" not in shown(client, sold_out)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("role", "may"), [("engineer", True), ("admin", True), ("finance", False), ("viewer", False)])
+def test_who_may_not_order_may_not_wait_either(client, member, sold_out, role, may):
+    waiting = waitlist.join(
+        offer=sold_out, organization=member, user=member.memberships.get().user, units=3, at=clock.now()
+    )
+    client.force_login(factories.member(member, role), backend="django.contrib.auth.backends.ModelBackend")
+
+    html = shown(client, sold_out)
+    answers = [
+        client.get(join_address(sold_out)),
+        client.post(join_address(sold_out), {"units": "1"}),
+        client.post(reverse("catalog:waitlist_leave", args=[waiting.key])),
+    ]
+
+    assert "You are waiting for 3 units." in html
+    assert ("Your role may not join the waitlist" in html) is not may
+    assert ("Leave the waitlist" in html) is may
+    assert [answer.status_code for answer in answers] == ([200, 302, 302] if may else [403] * 3)
+    waiting.refresh_from_db()
+    assert (waiting.units, waiting.left_at is None) == ((1, False) if may else (3, True))
 
 
 @pytest.mark.django_db
