@@ -113,3 +113,9 @@ def control(table: Table, rows: Rows) -> str:
     if rows.each:
         source = f"(SELECT {', '.join(rows.carries)} FROM {rows.source}) head CROSS JOIN LATERAL ({rows.each}) l"
     return f"SELECT {', '.join([currency, 'count(*)', *sums])} FROM {source} GROUP BY 1 ORDER BY 1"
+
+
+def count(rows: Rows) -> str:
+    """How many rows there are."""
+    source = f"(SELECT {', '.join(rows.carries)} FROM {rows.source}) head CROSS JOIN LATERAL ({rows.each}) l"
+    return f"SELECT count(*) FROM {source if rows.each else rows.source}"

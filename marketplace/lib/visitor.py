@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ipaddress
+
 from django.conf import settings
 from django.http import HttpRequest
 from django.utils import translation
@@ -35,3 +37,14 @@ def currency_of(request: HttpRequest) -> str:
         return str(organization.currency)
     chosen = request.COOKIES.get(CURRENCY_COOKIE, "")
     return chosen if chosen in BILLING_CURRENCIES else settings.DEFAULT_CURRENCY
+
+
+def address_of(request: HttpRequest) -> str | None:
+    """Where the request came from; behind our own proxy, what that one saw. None where nobody knows."""
+    found = str(request.META.get("REMOTE_ADDR", ""))
+    if settings.SECURE_PROXY_SSL_HEADER:
+        found = str(request.META.get("HTTP_X_FORWARDED_FOR", "")).rpartition(",")[2].strip() or found
+    try:
+        return str(ipaddress.ip_address(found))
+    except ValueError:
+        return None

@@ -47,9 +47,7 @@ def rows(selection: Selection) -> Rows:
         when="p.at", organization="a.organization_id", currency="p.currency"
     )
     where = " AND ".join(["e.book = 'receivable'", "p.at <= %s", *clauses])
-    sums = ", ".join(
-        f"COALESCE(sum(owed) FILTER (WHERE {days}), 0)::bigint AS {key}" for key, _title, days in BUCKETS
-    )
+    sums = ", ".join(f"COALESCE(sum(owed) FILTER (WHERE {days}), 0)::bigint AS {key}" for key, _title, days in BUCKETS)
     return Rows(
         source=f"""(
             SELECT o.name, o.key, o.zone, d.currency, count(d.invoice_id) AS invoices, {sums},
