@@ -17,8 +17,8 @@ CATALOGUE = (
 CUSTOMERS = ("accounts.organization", "accounts.sshkey", "accounts.notification")
 SALES = ("orders.quote", "orders.order")
 MACHINES = ("rentals.rental", "rentals.usagewindow", "rentals.orphan")
-MONEY = ("billing.invoice", "billing.payment", "billing.billingaccount", "billing.arrears")
-BOOKS = ("billing.stripeevent", "billing.numberseries")
+MONEY = ("billing.invoice", "billing.payment", "billing.billingaccount", "billing.arrears", "billing.exportjob")
+BOOKS = ("billing.stripeevent", "billing.numberseries", "billing.posting")
 RETURNS = (
     "billing.creditnote", "billing.refund", "billing.dispute", "billing.reconciliation",
     "billing.reconciliationdifference",

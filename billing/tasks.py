@@ -3,6 +3,7 @@
 from celery import shared_task
 
 from billing import actions, events
+from billing.actions import exporting
 from marketplace.lib import clock
 
 # A message that waited longer is worthless: the sweep has asked again meanwhile.
@@ -104,3 +105,20 @@ def expire_gifts() -> None:
 @shared_task(name="billing.reconcile")
 def reconcile() -> None:
     actions.reconcile(at=clock.now())
+
+
+@shared_task(name="billing.write_exports")
+def write_exports() -> None:
+    """One message an export, so that several workers share them. A doubled message finds the lease taken."""
+    for job_id in exporting.due_exports(at=clock.now()):
+        write_export.apply_async(kwargs={"job_id": job_id}, expires=STALE)
+
+
+@shared_task(name="billing.write_export")
+def write_export(*, job_id: int) -> None:
+    exporting.run_export(job_id=job_id, at=clock.now(), now=clock.now)
+
+
+@shared_task(name="billing.expire_exports")
+def expire_exports() -> None:
+    exporting.expire_exports(at=clock.now())

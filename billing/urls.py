@@ -4,7 +4,7 @@ from django.urls import path
 
 from billing import views, webhooks
 from billing.paper import views as papers
-from billing.views import tax
+from billing.views import exports, tax
 
 app_name = "billing"
 urlpatterns = [
@@ -20,6 +20,8 @@ urlpatterns = [
     path("console/invoices/", views.InvoiceList.as_view(), name="invoices"),
     path("console/billing/tax/", tax.TaxProfilePage.as_view(), name="tax_profile"),
     path("console/invoices/export/<slug:shape>/", views.InvoiceExport.as_view(), name="export"),
+    path("console/billing/exports/", exports.Exports.as_view(), name="exports"),
+    path("console/billing/exports/<uuid:key>/", exports.ExportFile.as_view(), name="export_file"),
     path("console/invoices/<uuid:key>/", views.InvoiceDetail.as_view(), name="invoice"),
     path("console/invoices/<uuid:key>/pdf/", papers.InvoicePdf.as_view(), name="invoice_pdf"),
     path("console/invoices/<uuid:key>/pay/", views.PayInvoice.as_view(), name="pay"),

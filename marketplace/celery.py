@@ -43,6 +43,8 @@ SWEEPS = {
     "billing.sweep_credit_notes": 10,
     "billing.tell_of_overdue": 600,
     "billing.remind_of_unpaid": 600,
+    "billing.write_exports": 10,
+    "billing.expire_exports": 3600,
     "billing.reconcile": 86_400,
     "accounts.send_notices": 15,
 }

@@ -59,6 +59,7 @@ def belongings(settings, tmp_path):
     slip = billing.submit_slip(
         organization=organization, amount_minor=1, payer="物主", sent_on=NOON.date(), content=b"%PDF-1.7", at=NOON
     )
+    export = organization.exports.create(kind="focus", shape="csv", requested_by=owner, requested_at=NOON)
     waiting = Waitlist.objects.create(offer=offer, organization=organization, user=owner, units=9, created_at=NOON)
     return {
         "accounts:notice": notice.key,
@@ -84,6 +85,7 @@ def belongings(settings, tmp_path):
         "rentals:convert": rental.key,
         "rentals:auto_renew": rental.key,
         "billing:invoice": invoice.key,
+        "billing:export_file": export.key,
         "billing:invoice_pdf": invoice.key,
         "billing:pay": invoice.key,
         "billing:order_pay": monthly.key,

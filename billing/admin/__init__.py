@@ -1,5 +1,5 @@
 """The finance desk."""
 
-from billing.admin import arrears, collection, invoices, returns
+from billing.admin import arrears, collection, exports, invoices, returns
 
-__all__ = ["arrears", "collection", "invoices", "returns"]
+__all__ = ["arrears", "collection", "exports", "invoices", "returns"]

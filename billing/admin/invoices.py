@@ -5,13 +5,14 @@ from decimal import Decimal
 from typing import Any
 
 from django import forms
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.contenttypes.models import ContentType
 from django.core.exceptions import PermissionDenied
 from django.db.models import QuerySet
-from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest, HttpResponseRedirect
 from django.http.response import HttpResponseBase
 from django.urls import path
 from django.utils import timezone
@@ -23,15 +24,18 @@ from unfold.decorators import display
 
 from billing import actions as verbs
 from billing import stripe_gateway
+from billing.actions import exporting
+from billing.admin import exports
 from billing.actions.credit_notes import creditable_minor, remaining_by_line, spread
 from billing.exports import SHAPES, invoice_lines_download
+from billing.exports.selection import Selection
 from billing.models import CreditNote, Invoice, InvoiceEvent, InvoiceLine, Payment
 from billing.paper import Unprintable, invoice_pdf
 from billing.paper.views import as_download, reading_language
 from billing.queries import with_astray_money
 from marketplace.desk import inputs, show
 from marketplace.desk.base import Desk, Rows, bulk, button
-from marketplace.lib import clock
+from marketplace.lib import clock, visitor
 from marketplace.lib.money import exponent, format_minor, major, minor
 from marketplace.lib.refusals import Refusal
 
@@ -360,8 +364,21 @@ class InvoiceDesk(Desk):
         # The list's ordering and joins are of no use to the export, and its filters may have doubled rows.
         chosen = Invoice.objects.filter(pk__in=queryset.order_by().values("pk"))
         self._log_export(request, shape, chosen.count())
+        selection = Selection(at=clock.now(), invoices=chosen)
+        rows = exporting.rows_of(kind="invoice_lines", selection=selection)
+        filters = request.GET.urlencode()
+        if rows > settings.EXPORT_ROWS_IN_REQUEST:
+            job = exports.start(
+                request, kind="invoice_lines", shape=shape, selection=selection, filters=filters, rows=rows
+            )
+            return HttpResponseRedirect(show.page_of(job))
         name = f"invoices-{timezone.localtime(clock.now()):%Y%m%d-%H%M%S}"
-        return invoice_lines_download(chosen, shape=shape, name=name)
+        answer = invoice_lines_download(chosen, shape=shape, name=name)
+        exporting.record_at_once(
+            kind="invoice_lines", shape=shape, rows=rows, filters=filters, actor=request.user,
+            address=visitor.address_of(request), at=clock.now(),
+        )  # fmt: skip
+        return answer
 
     def _log_export(self, request: HttpRequest, shape: str, count: int) -> None:
         """An export is no change of one row, so the log names the list, its filter and how much was taken."""

@@ -5,22 +5,29 @@ from __future__ import annotations
 from uuid import UUID
 
 from django.conf import settings
+from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
-from django.shortcuts import get_object_or_404, render
+from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
+from django.utils.translation import get_language
+from django.utils.translation import gettext as _
 from django.views.generic import View
 
 from accounts.access import OrganizationRequired
 from accounts.permissions import can
 from billing import queries
+from billing.actions import exporting
 from billing.actions.wallet import Holdings, holdings
 from billing.exports import SHAPES, invoice_lines_download
+from billing.exports.selection import Selection
 from billing.grouping import arithmetic
 from billing.models import Invoice
-from marketplace.lib import clock
+from billing.tasks import write_export
+from marketplace.lib import clock, visitor
 from marketplace.lib.capitals import in_words
+from marketplace.lib.nudge import nudge
 
 PAGE_SIZE = 20
 
@@ -80,12 +87,26 @@ class InvoiceDetail(OrganizationRequired, View):
 
 
 class InvoiceExport(OrganizationRequired, View):
-    """The organization's own invoice lines as a file."""
+    """The organization's own invoice lines as a file, written at once; a large one becomes a job."""
 
     verb = "bills"
 
     def get(self, request: HttpRequest, shape: str) -> HttpResponseBase:
         if shape not in SHAPES:
             raise Http404
-        name = f"invoices-{clock.local_date(clock.now(), self.organization.zone):%Y%m%d}"
-        return invoice_lines_download(queries.invoices_of(self.organization), shape=shape, name=name)
+        at = clock.now()
+        selection = Selection(at=at, organization_id=self.organization.pk)
+        rows = exporting.rows_of(kind="invoice_lines", selection=selection)
+        by = {"actor": request.user, "address": visitor.address_of(request), "at": at}
+        if rows > settings.EXPORT_ROWS_IN_REQUEST:
+            job = exporting.request_export(
+                kind="invoice_lines", shape=shape, selection=selection, language=get_language() or "",
+                organization=self.organization, rows=rows, **by,
+            )  # fmt: skip
+            nudge(write_export, job_id=job.pk)
+            messages.success(request, _("The export is being written. It appears below when it is ready."))
+            return redirect("billing:exports")
+        name = f"invoices-{clock.local_date(at, self.organization.zone):%Y%m%d}"
+        answer = invoice_lines_download(queries.invoices_of(self.organization), shape=shape, name=name)
+        exporting.record_at_once(kind="invoice_lines", shape=shape, rows=rows, organization=self.organization, **by)
+        return answer

@@ -50,6 +50,7 @@ FINANCE = (
     ("billing.billingaccount", _("Billing accounts"), "account_balance"),
     ("billing.arrears", _("Arrears"), "money_off"),
     ("rentals.usagewindow", _("Usage windows"), "timer"),
+    ("billing.exportjob", _("Exports"), "download"),
     ("billing.stripeevent", _("Stripe events"), "webhook"),
     ("billing.reconciliationdifference", _("Differences with Stripe"), "difference"),
     ("billing.reconciliation", _("Comparisons with Stripe"), "compare_arrows"),

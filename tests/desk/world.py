@@ -12,7 +12,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from billing import actions as billing
-from billing.models import (
+from billing.models import (, ExportJob
     Arrears,
     ArrearsStep,
     CreditNote,
@@ -165,6 +165,10 @@ def everything(rows: int = 1) -> None:
         NumberSeries.objects.create(series=f"S{number}", year=2026)
         returned(bill, number)
         orders.send_quote(quote_id=quote().pk, actor=factories.user(), at=clock.now())
+        ExportJob.objects.create(
+            kind="payments", shape="csv", language="en", requested_by=factories.user(), requested_at=NOVEMBER,
+            organization=window.organization,
+        ).events.create(kind="requested", what="payments.csv", actor=factories.user(), at=NOVEMBER)
         factories.ssh_key(machine.organization)
         image = factories.image(f"CUDA {number}")
         Source.objects.create(key=f"source-{number}", url="https://example.com/", what=image.name, grade="official")
