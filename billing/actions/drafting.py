@@ -15,8 +15,9 @@ from billing.actions.payments import settle_without_money
 from billing.models import BillingAccount, Invoice, InvoiceLine
 from marketplace.lib import clock
 from marketplace.lib.limits import below_minimum
+from marketplace.lib.money import major
 from orders import pricing
-from orders.models import Order, OrderLine, Subscription, Term
+from orders.models import Order, OrderLine, Pack, Subscription, Term
 
 logger = logging.getLogger(__name__)
 
@@ -78,6 +79,8 @@ def draft_order_invoice(*, order: Order, at: datetime) -> Invoice | None:
         drafted_at=at,
     )
     lines = [_order_line(line, order) for line in _prepaid_lines(order)]
+    if order.kind == Order.Kind.PACK:
+        lines = [_pack_line(Pack.objects.get(order=order), order)]
     stored = _store(invoice, lines, at=at)
     if stored.total_minor == 0:
         settle_without_money(invoice=stored, at=at)
@@ -107,6 +110,25 @@ def _order_line(line: OrderLine, order: Order) -> InvoiceLine:
         tax_percent=line.tax_percent,
         tax_minor=pricing.tax_within(line.amount_minor, line.tax_percent),
         tax_code=line.tax_code,
+    )
+
+
+def _pack_line(pack: Pack, order: Order) -> InvoiceLine:
+    """Card-hours that are bought in advance, for every offer of a class; in both languages, as a region is."""
+    return InvoiceLine(
+        kind=InvoiceLine.Kind.ONCE,
+        meter="unit",
+        title=f"算力包 Compute pack · {pack.gpu_class} · {pack.card_hours:,} h",
+        region="",
+        resource=order.number,
+        project=order.project.name,
+        quantity=1,
+        periods=1,
+        rate=major(pack.price_minor, order.currency),
+        amount_minor=pack.price_minor,
+        tax_percent=pack.tax_percent,
+        tax_minor=pricing.tax_within(pack.price_minor, pack.tax_percent),
+        tax_code=pack.tax_code,
     )
 
 
