@@ -79,6 +79,12 @@ def sweep_open_invoices() -> None:
     actions.sweep_open_invoices(at=clock.now())
 
 
+@shared_task(name="billing.credit_term_refunds")
+def credit_term_refunds() -> None:
+    """What ended terms pay back becomes credit notes."""
+    actions.credit_term_refunds(at=clock.now())
+
+
 @shared_task(name="billing.sweep_refunds")
 def sweep_refunds() -> None:
     """Refunds that wait are sent, and asked about until Stripe has decided."""

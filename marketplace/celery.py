@@ -39,6 +39,7 @@ SWEEPS = {
     "billing.sweep_open_invoices": 300,
     "billing.sweep_top_ups": 30,
     "billing.expire_gifts": 60,
+    "billing.credit_term_refunds": 15,
     "billing.sweep_refunds": 10,
     "billing.sweep_credit_notes": 10,
     "billing.tell_of_overdue": 600,

@@ -36,6 +36,7 @@ from billing.actions.syncing import apply_stripe_invoice, report_out_of_band, sw
 from billing.actions.tax_profiles import ExportNotConfirmed, confirm_export, save_tax_profile
 from billing.actions.telling import tell_of_overdue
 from billing.actions.telling_stripe import apply_credit_note, report_payments, retry_credit_note, sweep_credit_notes
+from billing.actions.term_refunds import credit_term_refunds
 from billing.actions.topups import (
     TopUpRefused,
     begin_top_up,
@@ -90,6 +91,7 @@ __all__ = [
     "confirm_bank_refund",
     "confirm_export",
     "create_vouchers",
+    "credit_term_refunds",
     "draft_order_invoice",
     "draft_order_invoices",
     "draft_usage_invoices",
