@@ -9,7 +9,8 @@ from django.db import connection
 from django.db.models import F, QuerySet, Sum
 
 from accounts.models import CreditLine, Organization
-from billing.models import Invoice
+from billing import ledger
+from billing.models import BillingAccount, Book, Invoice, SettledUsage
 from marketplace.lib.money import exponent
 from orders.models import Order
 
@@ -59,6 +60,25 @@ _UNBILLED = _USED.format(
 _SINCE = _USED.format(which="lower(w.period) >= %(since)s", since="greatest(r.metered_from, %(since)s)")
 
 
+def rounded(seconds: str, quantity: str, rate: str, scale: str) -> str:
+    """SQL of one line's amount in minor units, as orders.pricing.line_amount works it out: half up on the magnitude, by
+    whole division, for a quotient of long figures would itself be rounded first."""
+    return f"sign({seconds}) * div(abs({seconds}) * {quantity} * {rate} * {scale} + 1800, 3600)"
+
+
+def tax_within(amount: str, percent: str) -> str:
+    """SQL of the tax within a gross amount, as orders.pricing.tax_within works it out."""
+    return f"sign({amount}) * div(2 * abs({amount}) * {percent} + 100 + {percent}, 2 * (100 + {percent}))"
+
+
+# Hourly usage that no invoice charged; a draft binds nothing.
+PENDING = """
+    FROM rentals_usagewindow w
+    JOIN orders_subscription s ON s.id = w.subscription_id AND s.term = 'hour'
+    WHERE NOT EXISTS (SELECT 1 FROM billing_billedwindow b WHERE b.window_id = w.id)
+"""
+
+
 def unbilled_minor(*, organization: Organization, at: datetime) -> int:
     """Used up to `at` and on no invoice yet: unbilled windows and running meters, in minor units."""
     return _used(_UNBILLED, organization, {"at": at})
@@ -89,6 +109,16 @@ def owed_minor(*, organization: Organization) -> int:
     return sum(invoice.outstanding_minor for invoice in unpaid.only("total_minor", "paid_minor"))
 
 
+def held_minor(account: BillingAccount) -> int:
+    """Balance and gifted credit, in minor units; negative where usage has brought the balance below zero."""
+    return ledger.balance(account, Book.WALLET) + ledger.balance(account, Book.GIFT)
+
+
+def settled_minor(account: BillingAccount) -> int:
+    """Taken from the balance for usage that is on no invoice yet, in minor units."""
+    return SettledUsage.objects.filter(account=account).aggregate(total=Sum("amount_minor", default=0))["total"]
+
+
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Where an organization stands, in minor units of its currency, worked out at one moment."""
@@ -98,7 +128,9 @@ class Standing:
     owed_minor: int
     """Outstanding on issued usage invoices."""
     unbilled_minor: int
-    """Used and on no invoice yet."""
+    """Used and on no invoice yet; what was taken from the balance for it is not counted any more."""
+    held_minor: int
+    """Balance and gifted credit; negative where usage has brought the balance below zero."""
     committed_minor: int
     """Kept ready for running hourly machines."""
     frozen: bool
@@ -108,19 +140,27 @@ class Standing:
         return self.owed_minor + self.unbilled_minor
 
     @property
+    def available_minor(self) -> int:
+        """What is left of limit and balance; negative where more was used."""
+        return self.limit_minor + self.held_minor - self.used_minor
+
+    @property
     def headroom_minor(self) -> int:
         """What a new hourly order may still commit."""
-        return 0 if self.frozen else max(self.limit_minor - self.used_minor - self.committed_minor, 0)
+        return 0 if self.frozen else max(self.available_minor - self.committed_minor, 0)
 
 
 def standing_of(organization: Organization, *, at: datetime) -> Standing:
-    """The credit line with its use up to `at`."""
+    """The credit line and the balance with their use up to `at`."""
     line = CreditLine.objects.get(organization=organization)
+    account = BillingAccount.objects.filter(organization=organization).first()
+    settled = settled_minor(account) if account else 0
     return Standing(
         currency=organization.currency,
         limit_minor=line.limit_minor,
         owed_minor=owed_minor(organization=organization),
-        unbilled_minor=max(unbilled_minor(organization=organization, at=at), 0),
+        unbilled_minor=max(unbilled_minor(organization=organization, at=at) - settled, 0),
+        held_minor=held_minor(account) if account else 0,
         committed_minor=line.committed_minor,
         frozen=line.standing != CreditLine.Standing.GOOD,
     )

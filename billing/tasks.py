@@ -2,7 +2,7 @@
 
 from celery import shared_task
 
-from billing import actions, events
+from billing import actions, events, ledger
 from billing.actions import exporting
 from marketplace.lib import clock
 
@@ -38,6 +38,17 @@ def apply_stripe_events() -> None:
 def run() -> None:
     """Cut usage, draft and issue months that ended; pushing has its own sweep."""
     actions.run_billing(at=clock.now(), pushing=False)
+
+
+@shared_task(name="billing.settle_usage")
+def settle_usage() -> None:
+    """Prepaid organizations pay what they used since the last time."""
+    actions.settle_usage(at=clock.now())
+
+
+@shared_task(name="billing.move_checkpoints")
+def move_checkpoints() -> None:
+    ledger.move_checkpoints()
 
 
 @shared_task(name="billing.refresh_credit")

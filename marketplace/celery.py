@@ -33,6 +33,8 @@ SWEEPS = {
     "billing.apply_stripe_events": 3,
     "billing.settle_expiring": 30,
     "billing.run": 600,
+    "billing.settle_usage": 3600,
+    "billing.move_checkpoints": 3600,
     "billing.refresh_credit": 60,
     "billing.enforce_arrears": 60,
     "billing.enforce_budgets": 60,

@@ -325,6 +325,8 @@ WAITLIST_TURN_MINUTES = env.integer("WAITLIST_TURN_MINUTES", 30, minimum=1)
 DELIVERY_WINDOW_DAYS = env.integer("DELIVERY_WINDOW_DAYS", 90, minimum=1)
 TAX_PERCENT = env.text("TAX_PERCENT", "6")
 TAX_CODE = env.text("TAX_CODE", "3040203000000000000")
+# How long after its end a month lies as a draft, so that late usage still enters it.
+INVOICE_GRACE_HOURS = env.integer("INVOICE_GRACE_HOURS", 6, minimum=0)
 INVOICE_DAYS_UNTIL_DUE = env.integer("INVOICE_DAYS_UNTIL_DUE", 15, minimum=1)
 # How long the page of a top-up can be paid on; Stripe takes between half an hour and a day.
 TOP_UP_MINUTES = env.integer("TOP_UP_MINUTES", 60, minimum=35)

@@ -2,21 +2,15 @@
 
 from billing.actions.accounts import account_of
 from billing.actions.arrears import enforce_arrears, hold_arrears
+from billing.actions.budgets import enforce_budgets
 from billing.actions.credit import refresh_all, refresh_credit
 from billing.actions.credit_notes import CreditRefused, issue_credit_note
 from billing.actions.disputes import DisputeRefused, apply_dispute, give_credit_again
-from billing.actions.drafting import Drafted, draft_order_invoice, draft_order_invoices, draft_usage_invoices
-from billing.actions.budgets import enforce_budgets
+from billing.actions.drafting import draft_order_invoice, draft_order_invoices
 from billing.actions.dunning import remind_of_unpaid
-from billing.actions.gifts import (
-    GiftRefused,
-    VoucherRefused,
-    create_vouchers,
-    expire_gifts,
-    grant_gift,
-    redeem_voucher,
-)
+from billing.actions.gifts import GiftRefused, VoucherRefused, create_vouchers, expire_gifts, grant_gift, redeem_voucher
 from billing.actions.issuing import issue
+from billing.actions.months import Drafted, draft_usage_invoices
 from billing.actions.moving import IllegalMove, move_invoice
 from billing.actions.payments import PaymentRefused, record_payment
 from billing.actions.pushing import due_for_push, push, retry_push
@@ -32,6 +26,7 @@ from billing.actions.refunds import (
     sweep_refunds,
 )
 from billing.actions.running import BillingRun, push_due, run_billing
+from billing.actions.settling import set_mode, settle_usage
 from billing.actions.syncing import apply_stripe_invoice, report_out_of_band, sweep_open_invoices
 from billing.actions.tax_profiles import ExportNotConfirmed, confirm_export, save_tax_profile
 from billing.actions.telling import tell_of_overdue
@@ -133,10 +128,12 @@ __all__ = [
     "run_billing",
     "save_tax_profile",
     "send_refund",
+    "set_mode",
     "settle_charge",
     "settle_checkout",
     "settle_expiring",
     "settle_top_up",
+    "settle_usage",
     "submit_slip",
     "sweep_credit_notes",
     "sweep_open_invoices",

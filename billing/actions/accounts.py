@@ -40,8 +40,8 @@ def lock_accounts(*, organization_ids: Iterable[int]) -> dict[int, BillingAccoun
 
 
 _MISSING = """
-    SELECT id FROM unnest(%s::bigint[]) AS id
-    WHERE NOT EXISTS (SELECT 1 FROM billing_billingaccount a WHERE a.organization_id = id)
+    SELECT wanted.id FROM unnest(%s::bigint[]) AS wanted (id)
+    WHERE NOT EXISTS (SELECT 1 FROM billing_billingaccount a WHERE a.organization_id = wanted.id)
 """
 
 

@@ -7,27 +7,32 @@ from django.db import transaction
 
 from accounts import actions as accounts_actions
 from accounts.models import CreditLine
+from billing.actions.accounts import lock_account
 from billing.actions.telling import tell_of_low_credit
-from billing.queries import owed_minor, unbilled_minor
+from billing.queries import held_minor, owed_minor, settled_minor, unbilled_minor
 
 logger = logging.getLogger(__name__)
 
 
 @transaction.atomic
 def refresh_credit(*, organization_id: int, at: datetime) -> int:
-    """Write what is available to the credit line (limit − unpaid usage invoices − everything unbilled up to `at`) and
-    warn where that runs low. Returns the amount spent in minor units.
+    """Write what is available to the credit line (limit + balance and gifted credit − unpaid usage invoices −
+    everything unbilled up to `at` that was not taken from the balance) and warn where that runs low. Returns the
+    amount spent in minor units, negative where more is held than used.
 
-    The line's row lock comes first, so that figures read later are never overwritten by older ones.
+    The line's row lock comes first, so that figures read later are never overwritten by older ones; the account's
+    holds still what is taken from the balance meanwhile.
     """
     line = (
         CreditLine.objects.select_for_update(no_key=True, of=("self",))
         .select_related("organization")
         .get(organization_id=organization_id)
     )
-    spent = owed_minor(organization=line.organization) + unbilled_minor(organization=line.organization, at=at)
-    accounts_actions.set_available(organization_id=organization_id, spent_minor=max(spent, 0), at=at)
-    tell_of_low_credit(line=line, available_minor=line.limit_minor - max(spent, 0), at=at)
+    account = lock_account(organization_id=organization_id)
+    owed, unbilled = owed_minor(organization=line.organization), unbilled_minor(organization=line.organization, at=at)
+    spent = max(owed + unbilled - settled_minor(account), 0) - held_minor(account)
+    accounts_actions.set_available(organization_id=organization_id, spent_minor=spent, at=at)
+    tell_of_low_credit(line=line, available_minor=line.limit_minor - spent, at=at)
     return spent
 
 

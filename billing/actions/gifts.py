@@ -112,6 +112,21 @@ def take_gifts(*, account: BillingAccount, most_minor: int, at: datetime) -> int
     return taken
 
 
+def give_back_gifts(*, account: BillingAccount, most_minor: int) -> int:
+    """Take back that so much gifted credit was spent, what expires last first; returns how much could be given back:
+    what expired meanwhile is gone. The caller holds the account's lock and books it."""
+    given = 0
+    spent = Gift.objects.filter(account=account, spent_minor__gt=0, expired_at__isnull=True)
+    for gift in spent.order_by(F("expires_at").desc(nulls_first=True), "-pk"):
+        amount = min(gift.spent_minor, most_minor - given)
+        if amount <= 0:
+            break
+        gift.spent_minor -= amount
+        gift.save(update_fields=["spent_minor"])
+        given += amount
+    return given
+
+
 def expire_gifts(*, at: datetime) -> int:
     """Take back what is left of credit that expired; returns how many gifts ended. Repeated or parallel: once each."""
     ended = 0

@@ -9,7 +9,6 @@ from django.db import connection
 from accounts.models import User
 from billing import ledger
 from billing.actions.moving import move_invoices
-from billing.actions.telling import tell_of_issue
 from billing.models import Book, Invoice, Posting
 from billing.numbering import INVOICE_SERIES, next_numbers
 from marketplace.lib import clock
@@ -24,8 +23,8 @@ def issue(*, invoice: Invoice, at: datetime, actor: User | None = None) -> Invoi
 
 
 def issue_many(*, invoice_ids: Sequence[int], at: datetime, actor: User | None = None) -> list[Invoice]:
-    """Number, freeze and post drafted invoices and tell of them, inside the caller's transaction, which holds their
-    accounts' rows. Numbers are given in the order of the invoices' ids.
+    """Number, freeze and post drafted invoices inside the caller's transaction, which holds their accounts' rows.
+    Numbers are given in the order of the invoices' ids.
 
     Usage falls due INVOICE_DAYS_UNTIL_DUE days later, a prepaid order when its hold expires. What Stripe cannot
     collect (too much, or a prepaid order that is too little) is open for a bank transfer at once. The statements are
@@ -46,7 +45,6 @@ def issue_many(*, invoice_ids: Sequence[int], at: datetime, actor: User | None =
     by_transfer = [draft for draft in drafts if draft.collection == Invoice.Collection.BANK_TRANSFER]
     move_invoices(by_transfer, Invoice.Status.OPEN, at=at, actor=actor)
     ledger.post_many([_fact(draft) for draft in drafts], at=at, actor=actor)
-    tell_of_issue(invoices=drafts, at=at)
     return drafts
 
 

@@ -3,7 +3,8 @@
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from billing.actions.drafting import Drafted, draft_order_invoices, draft_usage_invoices
+from billing.actions.drafting import draft_order_invoices
+from billing.actions.months import Drafted, draft_usage_invoices
 from billing.actions.pushing import due_for_push, push
 from billing.models import Invoice
 from rentals import metering

@@ -47,6 +47,11 @@ class BillingAccount(models.Model):
     def __str__(self) -> str:
         return str(self.organization)
 
+    @property
+    def pays_from_balance(self) -> bool:
+        """Whether usage is taken from the balance while it runs."""
+        return self.mode == self.Mode.WALLET
+
 
 class NumberSeries(models.Model):
     """The next number of one series and year, taken under a row lock by the issuing transaction: no gap can form."""

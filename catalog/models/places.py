@@ -44,6 +44,11 @@ class Region(models.Model):
         return self.name
 
     @property
+    def both_names(self) -> str:
+        """In both languages, because a document is read by people of either."""
+        return f"{self.name_zh} {self.name_en}"[:60]
+
+    @property
     def name(self) -> str:
         """In the reader's language."""
         return self._spoken("name")

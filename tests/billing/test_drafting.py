@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.django import TestCase
 
-from billing import actions
-from billing.actions import drafting
+from billing import actions, ledger, queries
 from billing.models import BilledWindow, Invoice, InvoiceLine, NumberSeries
 from billing.numbering import next_number
 from orders import pricing
@@ -101,7 +100,7 @@ def test_running_it_again_changes_nothing():
     )
 
 
-def test_a_late_window_stands_on_the_next_months_line():
+def test_what_comes_after_the_invoice_stands_on_the_next_one_as_a_line_of_its_own():
     machine = rental()
     used(machine, NOVEMBER, NOVEMBER + 2 * HOUR)
     (november,) = actions.draft_usage_invoices(at=DECEMBER).invoices
@@ -111,14 +110,18 @@ def test_a_late_window_stands_on_the_next_months_line():
     assert actions.draft_usage_invoices(at=DECEMBER + 24 * HOUR).invoices == []
     (december,) = actions.draft_usage_invoices(at=JANUARY).invoices
 
-    assert lines(december) == [("card_hour", 1, 5 * 3600, Decimal("2.5"), 1250, 71)]
-    line = december.lines.get()
-    assert (line.period_start, line.period_end) == (NOVEMBER + 50 * HOUR, DECEMBER + 4 * HOUR)
+    assert lines(december) == [
+        ("card_hour", 1, 3600, Decimal("2.5"), 250, 14),
+        ("card_hour", 1, 4 * 3600, Decimal("2.5"), 1000, 57),
+    ]
+    late, usage = december.lines.order_by("position")
+    assert (late.kind, late.period_start, late.period_end) == ("late", NOVEMBER + 50 * HOUR, NOVEMBER + 51 * HOUR)
+    assert (usage.kind, usage.period_start, usage.period_end) == ("usage", DECEMBER, DECEMBER + 4 * HOUR)
     november.refresh_from_db()
     assert november.total_minor == 500
 
 
-def test_a_correction_lowers_the_next_months_line():
+def test_a_correction_lowers_the_next_invoice():
     machine = rental()
     wrong = used(machine, NOVEMBER, NOVEMBER + 2 * HOUR)
     actions.draft_usage_invoices(at=DECEMBER)
@@ -127,7 +130,11 @@ def test_a_correction_lowers_the_next_months_line():
 
     (december,) = actions.draft_usage_invoices(at=JANUARY).invoices
 
-    assert lines(december) == [("card_hour", 1, 8 * 3600, Decimal("2.5"), 2000, 113)]
+    assert lines(december) == [
+        ("card_hour", 1, -2 * 3600, Decimal("2.5"), -500, -28),
+        ("card_hour", 1, 10 * 3600, Decimal("2.5"), 2500, 142),
+    ]
+    assert (december.total_minor, december.tax_minor) == (2000, 114)
 
 
 def test_too_little_is_carried_into_the_next_month():
@@ -154,24 +161,22 @@ def test_a_price_change_leaves_running_machines_at_their_price():
     assert [(line[3], line[4]) for line in lines(invoice)] == [(Decimal("2.5"), 500), (Decimal(3), 600)]
 
 
-def test_one_bad_organization_stops_no_other(monkeypatch, caplog):
-    bad, good = rental(), rental()
-    used(bad, NOVEMBER, NOVEMBER + 2 * HOUR)
-    used(good, NOVEMBER, NOVEMBER + 2 * HOUR)
-    real = drafting._usage_lines
+@pytest.mark.parametrize("place", [0, 3, 6])
+def test_one_bad_organization_stops_no_other(place, caplog):
+    machines = [rental(factories.organization(name=f"o-{number}")) for number in range(7)]
+    for machine in machines:
+        used(machine, NOVEMBER, NOVEMBER + 2 * HOUR)
+    bad = machines[place].organization
+    type(bad).objects.filter(pk=bad.pk).update(zone="Mars/Olympus")
 
-    def failing(organization_id, *, until):
-        if organization_id == bad.organization_id:
-            raise RuntimeError("its zone is wrong")
-        return real(organization_id, until=until)
-
-    monkeypatch.setattr(drafting, "_usage_lines", failing)
     done = actions.draft_usage_invoices(at=DECEMBER)
 
-    assert [invoice.organization_id for invoice in done.invoices] == [good.organization_id]
-    assert done.failed == [bad.organization_id]
-    assert "could not be invoiced" in caplog.text
-    assert not Invoice.objects.filter(organization=bad.organization).exists()
+    good = [machine.organization_id for machine in machines if machine.organization_id != bad.pk]
+    assert sorted(invoice.organization_id for invoice in done.invoices) == good
+    assert sorted(invoice.number for invoice in done.invoices) == [f"INV-2026-{n:06d}" for n in range(1, 7)]
+    assert done.failed == [bad.pk]
+    assert caplog.text.count("could not be invoiced") == 1
+    assert not Invoice.objects.filter(organization=bad).exists()
 
 
 def test_more_than_a_charge_can_hold_is_paid_by_bank():
@@ -182,6 +187,72 @@ def test_more_than_a_charge_can_hold_is_paid_by_bank():
 
     assert (invoice.collection, invoice.status, invoice.total_minor) == ("bank_transfer", "open", 1_000_000_000)
     assert actions.due_for_push(at=DECEMBER) == []
+
+
+def test_drafting_takes_no_more_statements_for_many_customers_than_for_one():
+    def customers(count):
+        for number in range(count):
+            machine = rental(factories.organization(name=f"c-{number}"))
+            actions.account_of(organization=machine.organization)
+            used(machine, NOVEMBER, NOVEMBER + 4 * HOUR)
+
+    customers(2)
+    with CaptureQueriesContext(connection) as few:
+        assert len(actions.draft_usage_invoices(at=DECEMBER).invoices) == 2
+    customers(20)
+    with CaptureQueriesContext(connection) as many:
+        assert len(actions.draft_usage_invoices(at=DECEMBER).invoices) == 20
+
+    assert len(many) == len(few) <= 50
+
+
+# --- grace ----------------------------------------------------------------------------------------------------
+def test_a_month_lies_as_a_draft_until_its_grace_is_over(settings):
+    settings.INVOICE_GRACE_HOURS = 6
+    machine = rental()
+    used(machine, NOVEMBER, NOVEMBER + 4 * HOUR)
+
+    first = actions.draft_usage_invoices(at=DECEMBER + HOUR)
+    (draft,) = Invoice.objects.all()
+    assert (first.invoices, first.drafts) == ([], [draft.pk])
+    assert (draft.status, draft.number, draft.total_minor, draft.tax_minor) == ("draft", None, 1000, 57)
+    assert (BilledWindow.objects.count(), NumberSeries.objects.count()) == (0, 0)
+    assert queries.unbilled_minor(organization=draft.organization, at=DECEMBER + HOUR) == 1000
+
+    used(machine, NOVEMBER + 50 * HOUR, NOVEMBER + 51 * HOUR)  # came late, but in time
+    again = actions.draft_usage_invoices(at=DECEMBER + 6 * HOUR - SECOND)
+    draft.refresh_from_db()
+    assert (again.drafts, draft.total_minor) == ([draft.pk], 1250)
+
+    (invoice,) = actions.draft_usage_invoices(at=DECEMBER + 6 * HOUR).invoices
+    assert (invoice.pk, invoice.status, invoice.number) == (draft.pk, "issued", "INV-2026-000001")
+    assert lines(invoice) == [("card_hour", 1, 5 * 3600, Decimal("2.5"), 1250, 71)]
+    assert (BilledWindow.objects.count(), ledger.check()) == (2, [])
+
+
+def test_an_older_month_is_issued_while_the_last_one_lies_in_grace(settings):
+    settings.INVOICE_GRACE_HOURS = 6
+    machine = rental()
+    used(machine, NOVEMBER, NOVEMBER + 4 * HOUR)
+    used(machine, DECEMBER, DECEMBER + 8 * HOUR)
+
+    done = actions.draft_usage_invoices(at=JANUARY)
+
+    assert [(one.period_start, one.total_minor) for one in done.invoices] == [(NOVEMBER, 1000)]
+    (draft,) = Invoice.objects.filter(status="draft")
+    assert (done.drafts, draft.period_start, draft.total_minor) == ([draft.pk], DECEMBER, 2000)
+
+
+def test_a_draft_whose_usage_was_taken_back_is_gone(settings):
+    settings.INVOICE_GRACE_HOURS = 6
+    machine = rental()
+    wrong = used(machine, NOVEMBER, NOVEMBER + 4 * HOUR)
+    actions.draft_usage_invoices(at=DECEMBER)
+    used(machine, NOVEMBER, NOVEMBER + 4 * HOUR, reverses=wrong)
+
+    done = actions.draft_usage_invoices(at=DECEMBER + 7 * HOUR)
+
+    assert (done.invoices, done.drafts, Invoice.objects.count(), InvoiceLine.objects.count()) == ([], [], 0, 0)
 
 
 def test_drafting_takes_no_more_statements_for_many_machines_than_for_one():
@@ -283,6 +354,29 @@ def test_an_invoice_that_does_not_add_up_cannot_be_issued():
 
     with pytest.raises(DatabaseError, match="does not add up"), transaction.atomic():
         actions.issue(invoice=invoice, at=DECEMBER)
+
+
+class SameArithmetic(TestCase):
+    @settings(deadline=None, max_examples=40)
+    @given(
+        st.integers(-40 * 24 * 3600, 40 * 24 * 3600).filter(bool),
+        st.decimals("0.0000000001", "9999", places=10),
+        st.integers(1, 4096),
+        st.decimals("0", "20", places=2),
+    )
+    def test_the_database_rounds_a_line_and_its_tax_as_pricing_does(self, seconds, rate, quantity, percent):
+        with connection.cursor() as cursor:
+            amount_of = queries.rounded("%(seconds)s::bigint", "%(quantity)s", "%(rate)s", "100")
+            cursor.execute(f"SELECT {amount_of}", {"seconds": seconds, "quantity": quantity, "rate": rate})
+            (amount,) = cursor.fetchone()
+            tax_of = queries.tax_within("%(amount)s::numeric", "%(percent)s")
+            cursor.execute(f"SELECT {tax_of}", {"amount": amount, "percent": percent})
+            (tax,) = cursor.fetchone()
+
+        expected = pricing.line_amount(
+            meter="card_hour", quantity=quantity, rate=rate, currency="CNY", seconds=seconds
+        ).minor
+        assert (amount, tax) == (expected, pricing.tax_within(expected, percent))
 
 
 class Sums(TestCase):

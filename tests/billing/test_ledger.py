@@ -90,7 +90,7 @@ def test_a_balance_is_the_same_with_and_without_a_checkpoint(account):
 def test_an_invoice_is_posted_when_it_is_issued_paid_and_voided():
     used(rental(), NOVEMBER, NOVEMBER + 4 * HOUR)
     (invoice,) = actions.draft_usage_invoices(at=DECEMBER).invoices
-    prepaid = actions.draft_order_invoice(order=order(invoice.organization), at=DECEMBER)
+    prepaid = actions.draft_order_invoice(order=order(invoice.organization), at=NOVEMBER)
     actions.record_payment(
         invoice=invoice, method="bank_transfer", reference="ICBC-1", amount_minor=600, currency="CNY",
         received_at=DECEMBER + HOUR,
