@@ -116,6 +116,26 @@ def claim(
     return [by_holder[holder] for holder in holders]
 
 
+def claim_same(
+    *, pool_id: int, host_id: int, serials: Sequence[str], holder: UUID, at: datetime, until: datetime
+) -> None:
+    """Take exactly these cards of a host for one unit, as it had them before; all or none.
+
+    Within the caller's transaction. Raises NotEnoughCards where one is held or broken, the host is not in use, or a
+    reservation in `[at, until)` needs them; wrap it in a savepoint to go on after that.
+    """
+    _require_transaction()
+    # The pool comes before its hosts, and stays locked beside reservations.
+    reserved_from(pool_id=pool_id, since=at, until=until)
+    parameters = {"host": host_id, "serials": list(serials), "holder": holder, "wanted": len(serials), "at": at}
+    locked = _execute(
+        "SELECT id FROM catalog_host WHERE id = %(host)s AND state = 'active' FOR NO KEY UPDATE", parameters
+    )
+    taken = _execute(_TAKE_SAME, parameters)[0][0] if locked else 0
+    if not taken or reserved_from(pool_id=pool_id, since=at, until=until) is not None:
+        raise NotEnoughCards(1, 0)
+
+
 def release(holders: Sequence[UUID], at: datetime) -> int:
     """Free every card of these units and end their allocations at `at`; how many cards became free.
 
@@ -325,6 +345,26 @@ WITH card AS (
     FROM taken t
 )
 SELECT holder, array_agg(serial ORDER BY slot) FROM taken GROUP BY holder
+"""
+
+_TAKE_SAME = """
+WITH card AS (
+  SELECT id FROM catalog_gpu
+   WHERE host_id = %(host)s AND serial = ANY(%(serials)s) AND holder IS NULL AND healthy
+), taken AS (
+  UPDATE catalog_gpu g SET holder = %(holder)s
+    FROM card WHERE g.id = card.id AND g.holder IS NULL AND (SELECT count(*) FROM card) = %(wanted)s
+  RETURNING g.id
+), counted AS (
+  UPDATE catalog_host SET cards_free = cards_free - %(wanted)s WHERE id = %(host)s AND EXISTS (SELECT FROM taken)
+), history AS (
+  INSERT INTO catalog_allocation (gpu_id, period, holder)
+  SELECT t.id, tstzrange(greatest(%(at)s, (
+           SELECT max(upper(a.period)) FROM catalog_allocation a
+            WHERE a.gpu_id = t.id AND a.period && tstzrange(%(at)s, NULL))), NULL), %(holder)s
+    FROM taken t
+)
+SELECT count(*) FROM taken
 """
 
 # Reserved: the most that is promised at any one instant of the range.

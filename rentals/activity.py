@@ -33,6 +33,7 @@ WISHED: dict[str, str | Promise] = {
         "%(object)s was kept for as long as agreed, the balance stayed below zero, and it is deleted now."
     ),
     "budget": _("%(object)s was stopped by a budget that is used up."),
+    "restored": _("A new term of %(object)s was paid; it is started on the same cards."),
     "kept_long_enough": _("%(object)s was kept for as long as agreed and is deleted now."),
 }
 OTHER_WISH = _("%(object)s: %(what)s")

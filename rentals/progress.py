@@ -118,6 +118,7 @@ WISHES: dict[str, Text] = {
     "destroyed_by_operator": gettext_lazy("Ended by an operator"),
     "converted": gettext_lazy("A term has taken the place of the hour"),
     "term_over": gettext_lazy("The term has ended"),
+    "restored": gettext_lazy("A new term was paid: the same cards are its own again"),
     "kept_long_enough": gettext_lazy("The keeping time is over"),
     "suspend_arrears": gettext_lazy("Suspended: the balance is below zero"),
     "suspend_operator": gettext_lazy("Suspended by our staff"),

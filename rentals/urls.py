@@ -8,7 +8,7 @@ from rentals.views.bulk import BulkStop
 from rentals.views.listing import RentalList
 from rentals.views.machine import RentalDetail, RentalLive, RentalUtilisation, Start, Stop, Terminate
 from rentals.views.overview import Overview
-from rentals.views.terms import AutoRenew, Convert, Extend
+from rentals.views.terms import AutoRenew, Convert, Extend, Restore
 
 app_name = "rentals"
 urlpatterns = [
@@ -26,6 +26,7 @@ urlpatterns = [
     path("rentals/<uuid:key>/start/", Start.as_view(), name="start"),
     path("rentals/<uuid:key>/extend/", Extend.as_view(), name="extend"),
     path("rentals/<uuid:key>/convert/", Convert.as_view(), name="convert"),
+    path("rentals/<uuid:key>/restore/", Restore.as_view(), name="restore"),
     path("rentals/<uuid:key>/auto-renew/", AutoRenew.as_view(), name="auto_renew"),
     path("rentals/<uuid:key>/terminate/", Terminate.as_view(), name="terminate"),
 ]

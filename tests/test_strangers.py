@@ -83,6 +83,7 @@ def belongings(settings, tmp_path):
         "rentals:terminate": rental.key,
         "rentals:extend": rental.key,
         "rentals:convert": rental.key,
+        "rentals:restore": rental.key,
         "rentals:auto_renew": rental.key,
         "billing:invoice": invoice.key,
         "billing:export_file": export.key,

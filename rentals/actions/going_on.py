@@ -1,4 +1,5 @@
-"""A machine that goes from the hour to a term without an interruption, and a term that its customer ends early."""
+"""A machine that goes from the hour to a term without an interruption or gets a new term while its disk is kept, and a
+term that its customer ends early."""
 
 from __future__ import annotations
 
@@ -7,14 +8,17 @@ from datetime import datetime
 
 from django.db import transaction
 
-from accounts.models import User
+from accounts.models import Organization, User
+from catalog import inventory
 from orders import actions as orders
 from orders.models import Order, OrderLine, Subscription
+from orders.pricing import term_end
 from rentals import metering
 from rentals.actions.auto_stop import remove_auto_stop
-from rentals.actions.moving import locked, note
+from rentals.actions.moving import due_now, locked, move_rental, note
 from rentals.actions.wishes import request_terminate
 from rentals.models import AutoStopRule, Rental, RentalEvent
+from rentals.rules import deadline_after
 
 logger = logging.getLogger(__name__)
 Status = Rental.Status
@@ -60,9 +64,11 @@ def _convert(order_id: int, at: datetime) -> bool:
     if order is None or order.status != Order.Status.CONFIRMED or order.paid_at is None:
         return False
     line = OrderLine.objects.get(order=order)
-    seen = Rental.objects.get(subscription=line.continues_id)
+    seen = Rental.objects.select_related("subscription").get(subscription=line.continues_id)
     if seen.status in ON_ITS_WAY:
         return False
+    if seen.subscription.ended_at is not None and seen.status in {Status.STOPPING, Status.STOPPED}:
+        return seen.status == Status.STOPPED and _restore(order, line, seen, at)
     if seen.status != Status.RUNNING:
         orders.fail_conversion(order_id=order_id, at=at)
         return True
@@ -75,6 +81,44 @@ def _convert(order_id: int, at: datetime) -> bool:
     if rental.status != Status.RUNNING:
         raise RuntimeError(f"{rental.name} was stopped at this moment; the next sweep sees it")
     _switch(rental, term, order.paid_at, at)
+    return True
+
+
+def _restore(order: Order, line: OrderLine, seen: Rental, at: datetime) -> bool:
+    """A machine whose term was over gets its cards back for the new one and is started, or the order is given up."""
+    zone = Organization.objects.values_list("zone", flat=True).get(pk=seen.organization_id)
+    _anchor, until = term_end(started_at=at, term=line.term, periods=line.periods, zone=zone)
+    try:
+        with transaction.atomic():
+            for member in seen.members.order_by("host_id"):
+                inventory.claim_same(
+                    pool_id=seen.pool_id,
+                    host_id=member.host_id,
+                    serials=member.cards,
+                    holder=seen.key,
+                    at=at,
+                    until=until,
+                )
+    except inventory.NotEnoughCards:
+        orders.fail_conversion(order_id=order.pk, at=at)
+        return True
+    term = Subscription.objects.get(order_line=line)
+    orders.mark_provisioning(order_id=order.pk, at=at)
+    orders.mark_active(order_id=order.pk, at=at)
+    rental = locked(seen.pk)
+    if rental.status != Status.STOPPED or rental.subscription_id != line.continues_id:
+        raise RuntimeError(f"{rental.name} changed at this moment; the next sweep sees it")
+    note(rental=rental, kind=RentalEvent.Kind.WISH, what="restored", at=at)
+    deadline = deadline_after(rental.order_line.offer.kind, at)
+    move_rental(
+        rental=rental,
+        to=Status.STARTING,
+        at=at,
+        **due_now(at),
+        desired=Rental.Desired.RUNNING,
+        deadline_at=deadline,
+        subscription=term,
+    )
     return True
 
 

@@ -77,4 +77,4 @@ class BudgetSpent(RentalRefused):
 class TermOver(RentalRefused):
     code = "term_over"
     message = _("The term of this machine has ended.")
-    next_step = _("Order a new machine from the catalogue.")
+    next_step = _("Order a new term for it while its disk is kept.")

@@ -49,6 +49,13 @@ def can_convert(rental: Rental) -> bool:
     return rental.subscription.is_hourly and rental.status == Status.RUNNING
 
 
+def can_restore(rental: Rental, at: datetime) -> bool:
+    """Whether its term is over and its disk still kept, so that a new term can begin on the same cards."""
+    until = kept_until(rental)
+    is_over = rental.subscription.ended_at is not None and not rental.subscription.is_hourly
+    return is_over and rental.status == Status.STOPPED and until is not None and at < until
+
+
 def _is_there(rental: Rental) -> bool:
     return rental.status not in {*Rental.OVER, Status.DESTROYING}
 
@@ -140,7 +147,7 @@ def facts_of(rental: Rental, at: datetime) -> dict[str, Any]:
         "moving": moving,
         "pause": 0 if rental.status in Rental.OVER else WHILE_MOVING if moving else WHILE_RESTING,
         "may": {verb: rental.status in statuses for verb, statuses in MAY.items()}
-        | {"extend": can_extend(rental, at), "convert": can_convert(rental)},
+        | {"extend": can_extend(rental, at), "convert": can_convert(rental), "restore": can_restore(rental, at)},
     }
 
 
