@@ -16,8 +16,16 @@ CATALOGUE = (
 )  # fmt: skip
 CUSTOMERS = ("accounts.organization", "accounts.sshkey", "accounts.notification")
 SALES = ("orders.quote", "orders.order")
+AGREEMENTS = (
+    "catalog.contractprice", "orders.volumetier", "orders.commitment", "orders.pack", "orders.service",
+    "orders.termrefund",
+)  # fmt: skip
 MACHINES = ("rentals.rental", "rentals.usagewindow", "rentals.orphan")
 MONEY = ("billing.invoice", "billing.payment", "billing.billingaccount", "billing.arrears", "billing.exportjob")
+BALANCES = (
+    "billing.topup", "billing.banktransfer", "billing.transferslip", "billing.receivingaccount", "billing.gift",
+    "billing.voucher",
+)  # fmt: skip
 BOOKS = ("billing.stripeevent", "billing.numberseries", "billing.posting")
 RETURNS = (
     "billing.creditnote", "billing.refund", "billing.dispute", "billing.reconciliation",
@@ -39,20 +47,28 @@ STAFF_GROUPS: dict[str, tuple[str, ...]] = {
         *_may("add", "catalog.reservation", *REGIONS),
     ),
     "sales": (
-        *_may("view", *CATALOGUE, *CUSTOMERS, *SALES, *MONEY, *REGIONS, *PAGES, "rentals.rental"),
+        *_may("view", *CATALOGUE, *CUSTOMERS, *SALES, *AGREEMENTS, *MONEY, *REGIONS, *PAGES, "rentals.rental"),
         *_may(
             "change",
-            "orders.quote", "orders.order", "catalog.offer", "catalog.price", "catalog.reservation",
+            "orders.quote", "orders.order", "catalog.offer", "catalog.price", "catalog.contractprice",
+            "orders.volumetier", "orders.commitment", "orders.pack", "orders.service", "catalog.reservation",
             "catalog.question", *PAGES,
         ),
+        *_may("add", "catalog.contractprice", "orders.volumetier", "orders.commitment"),
+        *_may("add", "orders.pack", "orders.service"),
         *_may("add", "orders.quote", "catalog.price", "catalog.reservation", "catalog.question", "trust.block"),
     ),
     "finance": (
-        *_may("view", *CUSTOMERS, *SALES, *MONEY, *BOOKS, *RETURNS, *MACHINES, "catalog.offer", "catalog.price"),
+        *_may("view", *CUSTOMERS, *SALES, *AGREEMENTS, *MONEY, *BOOKS, *RETURNS, *MACHINES),
+        *_may("view", "catalog.offer", "catalog.price"),
         *_may("change", "billing.creditnote", "billing.refund", "billing.dispute", "billing.reconciliationdifference"),
+        *_may("view", *BALANCES),
+        *_may("change", *BALANCES, "billing.billingaccount"),
+        *_may("add", "billing.voucher", "billing.receivingaccount"),
         *_may("change", "billing.invoice", "billing.arrears", "billing.stripeevent", "accounts.creditline"),
     ),
     "auditor": _may(
-        "view", *CATALOGUE, *CUSTOMERS, *SALES, *MACHINES, *MONEY, *BOOKS, *RETURNS, *REGIONS, *PAGES, *SYSTEM
+        "view", *CATALOGUE, *CUSTOMERS, *SALES, *MACHINES, *MONEY, *BALANCES, *BOOKS,
+        *RETURNS, *REGIONS, *PAGES, *SYSTEM,
     ),
 }  # fmt: skip

@@ -12,10 +12,11 @@ from django.utils.translation import gettext_lazy
 from unfold.decorators import display
 
 from catalog import actions as verbs
-from catalog.models import Offer, Price
+from catalog.models import ContractPrice, Offer, Price
 from marketplace.desk import inputs, show
 from marketplace.desk.base import Desk, Rows, button
 from marketplace.lib import clock
+from marketplace.lib.money import format_rate
 
 
 class PriceRows(Rows):
@@ -128,3 +129,46 @@ class PriceDesk(Desk):
         new = verbs.replace_price(price_id=price.pk, rate=rate, valid_from=valid_from, at=clock.now())
         self.log_addition(request, new, f"{price.rate} → {rate}")
         return _("The new price holds from %(at)s.") % {"at": show.moment(valid_from)}
+
+
+class ContractPriceForm(PriceForm):
+    """One target and one kind of price; the database holds both."""
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or {}
+        if "offer" in self.fields and bool(data.get("offer")) == bool(data.get("gpu_model")):
+            self.add_error("gpu_model", _("Choose an offer or a GPU model, not both."))
+        if "rate" in self.fields and (data.get("rate") is None) == (data.get("discount_percent") is None):
+            self.add_error("discount_percent", _("Give a rate or a discount, not both."))
+        return data
+
+
+@admin.register(ContractPrice)
+class ContractPriceDesk(Desk):
+    """Prices agreed with one organization. One that has started keeps its figures; only its end may move."""
+
+    form = ContractPriceForm
+    addable = True
+    editable = ("valid_to",)
+    select = ("organization", "offer__gpu_model", "offer__region", "gpu_model")
+    autocomplete_fields = ("organization", "offer", "gpu_model")
+    fieldsets = (
+        (None, {"fields": ("organization", ("offer", "gpu_model"), ("meter", "currency"))}),
+        (gettext_lazy("Price"), {"fields": (("rate", "discount_percent"), ("valid_from", "valid_to"))}),
+    )
+    list_display = ("customer", "target", "meter", "currency", "per_unit", "discount_percent", "since", "until")
+    list_filter = ("meter", "currency")
+    search_fields = ("organization__name", "offer__slug", "gpu_model__name")
+    ordering = ("organization__name", "meter", "-valid_from")
+
+    customer = show.link("organization", gettext_lazy("organization"))
+    since = show.instant("valid_from", gettext_lazy("valid from"))
+    until = show.instant("valid_to", gettext_lazy("valid to"))
+
+    @display(description=gettext_lazy("offer or model"))
+    def target(self, price: ContractPrice) -> str:
+        return price.offer.slug if price.offer else price.gpu_model.name if price.gpu_model else show.DASH
+
+    @display(description=gettext_lazy("rate"))
+    def per_unit(self, price: ContractPrice) -> str:
+        return format_rate(price.rate, price.currency) if price.rate is not None else show.DASH
