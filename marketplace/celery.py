@@ -17,6 +17,7 @@ SWEEPS = {
     "catalog.notify_waitlist": 30,
     "orders.expire_holds": 30,
     "orders.expire_quotes": 300,
+    "orders.tell_sales": 15,
     "rentals.open_rentals": 5,
     "rentals.convert": 5,
     "rentals.step_due": 2,

@@ -46,7 +46,7 @@ def request_quote(
     at: datetime,
 ) -> Quote:
     """A draft quote with what the customer wants: the basket as asked, and a line at list price for each item that has
-    one and an image that runs on it. A visitor has no organization; sales assigns the request to one.
+    one and an image that runs on it. A visitor has no organization; sales is mailed and assigns the request to one.
 
     Idempotent: the same request key gives the first quote back, also when two requests run at once. Raises QuoteRefused
     when there is neither a line nor a note.
@@ -72,6 +72,7 @@ def request_quote(
                     request_note=note.strip(),
                     asked=[str(item) for item in items],
                     request_key=request_key,
+                    sales_mail_due_at=at,
                 ),
                 actor,
             )

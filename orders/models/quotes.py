@@ -71,6 +71,8 @@ class Quote(models.Model):
     request_note = models.TextField(_("what the customer wrote"), max_length=2000, blank=True, editable=False)
     asked = models.JSONField(_("what the customer asked for"), default=list, blank=True, editable=False)
     request_key = models.CharField(max_length=64, null=True, unique=True, editable=False)
+    # When sales is to be mailed about the request; empty for everything else and once it was.
+    sales_mail_due_at = models.DateTimeField(null=True, editable=False)
     order = models.OneToOneField(
         "Order", models.PROTECT, null=True, blank=True, related_name="quote", verbose_name=_("order"), editable=False
     )
@@ -88,6 +90,11 @@ class Quote(models.Model):
                 condition=Q(organization__isnull=False) | Q(origin="customer", status__in=["draft", "superseded"]),
                 name="sent_quote_has_organization",
             ),
+        ]
+        indexes = [
+            models.Index(
+                fields=["sales_mail_due_at"], condition=Q(sales_mail_due_at__isnull=False), name="quote_sales_mail_due"
+            )
         ]
         triggers = [transition_trigger(QUOTE_MOVES)]
 
