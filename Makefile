@@ -59,6 +59,12 @@ test-some: dev ## some tests: T=tests/orders
 test-full: dev system ## the slow suites alone: kill matrices, every journey and width, soaks
 	@$(VENV)/python -m pytest -n 2 --dist loadgroup -m slow
 
+.PHONY: test-stripe
+test-stripe: dev ## what must hold at Stripe too, in its test mode: STRIPE_SECRET_KEY=sk_test_…
+	@case "$$STRIPE_SECRET_KEY" in sk_test_*|rk_test_*) ;; \
+	  *) echo "Give a key of Stripe's test mode: make test-stripe STRIPE_SECRET_KEY=sk_test_…" >&2; exit 2;; esac
+	@STRIPE_TEST_MODE=1 $(VENV)/python -m pytest -n 0 -m stripe tests/stripe
+
 .PHONY: lint types check messages
 lint: dev ## ruff: rules and format
 	@$(VENV)/ruff check $(CODE)

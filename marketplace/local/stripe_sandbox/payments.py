@@ -84,10 +84,13 @@ def cancel_intent(call: Call, invoice: dict[str, Any], *, reason: str) -> None:
 
 
 def charge(call: Call, invoice: dict[str, Any], method: str) -> None:
-    """Take the whole amount with one of Stripe's test methods; a declining one is a card error and changes nothing."""
-    if method == DECLINED:
+    """Take the whole amount with a test method of Stripe's or one that the customer left; a declining one is a card
+    error and changes nothing."""
+    saved = call.store.get("payment_method", method)
+    belongs = saved is not None and saved["customer"] == invoice["customer"]
+    if method == DECLINED or (saved is not None and belongs and saved["sandbox_refuses"]):
         raise Refusal(_DECLINE, status=402, type="card_error", code="card_declined", decline_code="generic_decline")
-    if method != ACCEPTED:
+    if method != ACCEPTED and not belongs:
         raise wrong_state(f"No such PaymentMethod: '{method}'", code="resource_missing")
     pair = _default(call, invoice)
     if not pair:
