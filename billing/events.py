@@ -12,6 +12,7 @@ from django.db.models import F, Q
 
 from billing import stripe_gateway
 from billing.actions import apply_stripe_invoice
+from billing.actions.autotopup import record_card
 from billing.actions.disputes import apply_dispute
 from billing.actions.moving import locked, record_event
 from billing.actions.refunds import apply_refund
@@ -40,7 +41,8 @@ def _invoice(stripe_id: str, at: datetime) -> bool:
 
 
 def _checkout(stripe_id: str, at: datetime) -> bool:
-    return settle_checkout(session=stripe_gateway.retrieve_checkout(session_id=stripe_id), at=at)
+    session = stripe_gateway.retrieve_checkout(session_id=stripe_id)
+    return settle_checkout(session=session, at=at) or record_card(session=session)
 
 
 def _intent(stripe_id: str, at: datetime) -> bool:

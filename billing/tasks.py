@@ -4,6 +4,7 @@ from celery import shared_task
 
 from billing import actions, events, ledger
 from billing.actions import exporting
+from billing.actions.autotopup import sweep_automatic
 from marketplace.lib import clock
 
 # A message that waited longer is worthless: the sweep has asked again meanwhile.
@@ -112,6 +113,12 @@ def sweep_credit_notes() -> None:
 def sweep_top_ups() -> None:
     """Ask about top-ups whose payment nobody told us of."""
     actions.sweep_top_ups(at=clock.now())
+
+
+@shared_task(name="billing.sweep_automatic_top_ups")
+def sweep_automatic_top_ups() -> None:
+    """Charge saved cards where a balance fell below its mark."""
+    sweep_automatic(at=clock.now())
 
 
 @shared_task(name="billing.expire_gifts")

@@ -4,7 +4,7 @@ from django.urls import path
 
 from billing import views, webhooks
 from billing.paper import views as papers
-from billing.views import exports, tax
+from billing.views import auto_top_up, exports, tax
 
 app_name = "billing"
 urlpatterns = [
@@ -14,6 +14,9 @@ urlpatterns = [
     path("console/balance/top-up/<uuid:key>/", views.TopUpDone.as_view(), name="top_up_done"),
     path("console/balance/transfer/", views.Transfer.as_view(), name="transfer"),
     path("console/balance/slips/<uuid:key>/", views.SlipFile.as_view(), name="slip"),
+    path("console/balance/auto/", auto_top_up.AutoTopUp.as_view(), name="auto_top_up"),
+    path("console/balance/card/", auto_top_up.SaveCard.as_view(), name="save_card"),
+    path("console/balance/card/remove/", auto_top_up.RemoveCard.as_view(), name="remove_card"),
     path("console/balance/voucher/", views.VoucherPage.as_view(), name="voucher"),
     path("console/invoices/<uuid:key>/pay-from-balance/", views.PayInvoiceFromBalance.as_view(), name="balance_pay"),
     path("console/orders/<uuid:key>/pay-from-balance/", views.PayOrderFromBalance.as_view(), name="order_balance_pay"),

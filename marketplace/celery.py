@@ -41,6 +41,7 @@ SWEEPS = {
     "billing.enforce_budgets": 60,
     "billing.sweep_open_invoices": 300,
     "billing.sweep_top_ups": 30,
+    "billing.sweep_automatic_top_ups": 60,
     "billing.expire_gifts": 60,
     "billing.credit_term_refunds": 15,
     "billing.sweep_refunds": 10,

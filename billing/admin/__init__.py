@@ -1,5 +1,5 @@
 """The finance desk."""
 
-from billing.admin import arrears, collection, exports, invoices, returns
+from billing.admin import arrears, balances, collection, exports, invoices, returns, transfers
 
-__all__ = ["arrears", "collection", "exports", "invoices", "returns"]
+__all__ = ["arrears", "balances", "collection", "exports", "invoices", "returns", "transfers"]

@@ -1,7 +1,12 @@
 """Around the invoices: payments, what Stripe told us, billing accounts and the numbers."""
 
 import json
+from datetime import datetime
+from decimal import Decimal
+from typing import Any
+from uuid import uuid4
 
+from django import forms
 from django.contrib import admin
 from django.http import HttpRequest
 from django.utils.html import format_html
@@ -9,11 +14,14 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from unfold.decorators import display
 
-from billing import events
-from billing.models import BillingAccount, Invoice, NumberSeries, Payment, StripeEvent
-from marketplace.desk import show
+from billing import actions as verbs
+from billing import events, ledger
+from billing.models import BillingAccount, Book, Invoice, NumberSeries, Payment, StripeEvent
+from billing.remarks import remark_code
+from marketplace.desk import inputs, show
 from marketplace.desk.base import Desk, bulk, button
 from marketplace.lib import clock
+from marketplace.lib.money import format_minor, minor
 from marketplace.lib.refusals import Refusal
 
 
@@ -84,12 +92,31 @@ class StripeEventDesk(Desk):
         return _("%(event)s is applied.") % {"event": event}
 
 
+class GiftForm(inputs.DeskForm):
+    amount = inputs.decimal(label=gettext_lazy("Amount"), max_digits=12, decimal_places=2, min_value=Decimal("0.01"))
+    reason = inputs.text(
+        label=gettext_lazy("What for"), max_length=200, help_text=gettext_lazy("The customer reads this.")
+    )
+    expires_at = inputs.instant(label=gettext_lazy("expires at"), required=False)
+    # Two presses of one form are one gift.
+    request_key = forms.CharField(widget=forms.HiddenInput, max_length=64)
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial.setdefault("request_key", str(uuid4()))
+
+
 @admin.register(BillingAccount)
 class BillingAccountDesk(Desk):
-    """How customers are billed."""
+    """How customers are billed, and what they hold with us."""
 
+    buttons = ("gift",)
+    refusals = (verbs.GiftRefused,)
     select = ("organization",)
-    fieldsets = ((None, {"fields": ("customer", "email", "stripe_customer_id", "elsewhere")}),)
+    fieldsets = (
+        (None, {"fields": ("customer", "email", "stripe_customer_id", "elsewhere")}),
+        (gettext_lazy("Balance"), {"fields": (("wallet", "gifts"), "remark")}),
+    )
     list_display = ("customer", "email", "stripe_customer_id")
     list_display_links = ("email",)
     search_fields = ("organization__name", "email", "=stripe_customer_id")
@@ -100,6 +127,45 @@ class BillingAccountDesk(Desk):
     @display(description=gettext_lazy("Lists"))
     def elsewhere(self, account: BillingAccount) -> str:
         return show.list_of(Invoice, Invoice._meta.verbose_name_plural, organization__id__exact=account.organization_id)
+
+    @display(description=gettext_lazy("balance"))
+    def wallet(self, account: BillingAccount) -> str:
+        return format_minor(ledger.balance(account, Book.WALLET), account.organization.currency)
+
+    @display(description=gettext_lazy("gifted credit"))
+    def gifts(self, account: BillingAccount) -> str:
+        return format_minor(ledger.balance(account, Book.GIFT), account.organization.currency)
+
+    @display(description=gettext_lazy("remark code"))
+    def remark(self, account: BillingAccount) -> str:
+        return remark_code(account)
+
+    @button(
+        gettext_lazy("Gift credit"),
+        form=GiftForm,
+        explain=gettext_lazy("Spent before the balance, not refundable and on no 发票."),
+    )
+    def gift(
+        self,
+        request: HttpRequest,
+        account: BillingAccount,
+        *,
+        amount: Decimal,
+        reason: str,
+        expires_at: datetime | None,
+        request_key: str,
+    ) -> str:
+        currency = account.organization.currency
+        given = verbs.grant_gift(
+            organization=account.organization,
+            amount_minor=minor(amount, currency),
+            reason=reason,
+            request_key=request_key,
+            at=clock.now(),
+            expires_at=expires_at,
+            actor=request.user,  # type: ignore[arg-type]
+        )
+        return _("%(amount)s was given.") % {"amount": format_minor(given.amount_minor, currency)}
 
 
 @admin.register(NumberSeries)

@@ -219,7 +219,7 @@ class Desk(ModelAdmin):
             raise PermissionDenied
         form = None
         if wanted.form is not None:
-            form = wanted.form(request.POST or None, obj=row, query=request.GET.dict())
+            form = wanted.form(request.POST or None, request.FILES or None, obj=row, query=request.GET.dict())
         if request.method != "POST":
             return self._ask(request, row, wanted, form) if wanted.asks_first else HttpResponseRedirect(page_of(row))
         if form is not None and not form.is_valid():

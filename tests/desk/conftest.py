@@ -3,6 +3,11 @@
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def _own_files(settings, tmp_path):
+    settings.MEDIA_ROOT = tmp_path
+
+
 @pytest.fixture
 def staff(db):
     """`staff("sales")` is a client logged in as a member of that group; "superuser" may do everything."""

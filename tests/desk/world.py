@@ -12,16 +12,18 @@ from django.contrib.contenttypes.models import ContentType
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
 from billing import actions as billing
-from billing.models import (, ExportJob
+from billing.models import (
     Arrears,
     ArrearsStep,
     CreditNote,
     CreditNoteLine,
     Dispute,
+    ExportJob,
     Invoice,
     InvoiceEvent,
     NumberSeries,
     Payment,
+    ReceivingAccount,
     Reconciliation,
     ReconciliationDifference,
     Refund,
@@ -141,6 +143,28 @@ def returned(bill: Invoice, number: int) -> None:
     )  # fmt: skip
 
 
+def balances(number: int) -> None:
+    """A top-up, a slip with the transfer it tells of, and a voucher somebody redeemed."""
+    of, clerk = customer(), factories.user()
+    billing.begin_top_up(organization=of, amount_minor=1000, request_key="t", at=NOVEMBER, actor=factories.user())
+    billing.submit_slip(
+        organization=of, amount_minor=100, payer=of.name, sent_on=NOVEMBER.date(), content=b"%PDF-1.7", at=NOVEMBER,
+        actor=factories.user(),
+    )  # fmt: skip
+    line = billing.StatementLine(
+        reference=f"IN{number}", payer=of.name, amount_minor=100, currency="CNY", remark="", received_at=NOVEMBER
+    )
+    transfer, _new = billing.record_transfer(line=line, at=NOVEMBER, actor=factories.user())
+    billing.match_transfer(transfer=transfer, organization=of, slip=of.billing_account.slips.get(), at=NOVEMBER,
+                           actor=factories.user())  # fmt: skip
+    (voucher,) = billing.create_vouchers(
+        count=1, amount_minor=100, currency="CNY", reason="Fair", valid_until=NOVEMBER + timedelta(days=9), at=NOVEMBER,
+        actor=clerk,
+    )  # fmt: skip
+    billing.redeem_voucher(organization=of, code=voucher.code, at=NOVEMBER, actor=factories.user())
+    ReceivingAccount.objects.create(currency="CNY", holder="福州算力", bank="工商银行", number=f"1402 {number}")
+
+
 def everything(rows: int = 1) -> None:
     """At least `rows` rows for every desk."""
     for _ in range(rows):
@@ -163,6 +187,7 @@ def everything(rows: int = 1) -> None:
         stripe_event()
         stripe_event(error="Unavailable: no answer", attempts=3)
         NumberSeries.objects.create(series=f"S{number}", year=2026)
+        balances(number)
         returned(bill, number)
         orders.send_quote(quote_id=quote().pk, actor=factories.user(), at=clock.now())
         ExportJob.objects.create(
