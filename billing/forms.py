@@ -87,6 +87,6 @@ class AutoTopUpForm(forms.Form):
         self.fields["below"] = AmountField(currency=currency, label=_now("When less than (%(currency)s)") % facts)
         self.fields["amount"] = AmountField(
             currency=currency,
-            label=_now("charge the card (%(currency)s)") % facts,
+            label=_now("Charge the card (%(currency)s)") % facts,
             help_text=_now("At least as much as the mark, so that one charge is enough."),
         )

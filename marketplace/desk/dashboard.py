@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy as _
 
-from billing.models import Invoice, StripeEvent
+from billing.models import BankTransfer, Invoice, StripeEvent
 from billing.queries import with_astray_money
 from catalog.models import Host, Pool
 from marketplace.desk import show
@@ -52,6 +52,8 @@ def overview(request: HttpRequest, context: Context) -> Context:
         figures += _quotes()
     if may_see(request, "billing.invoice"):
         figures += _invoices()
+    if may_see(request, "billing.banktransfer"):
+        figures.append(_transfers())
     if may_see(request, "billing.stripeevent"):
         figures.append(_stripe_events())
     if may_see(request, "catalog.pool"):
@@ -168,6 +170,12 @@ def _invoices() -> Iterator[Figure]:
     yield Figure(
         _("Money to return or assign"), str(astray), _list("billing_invoice", money="astray"), alarm=bool(astray)
     )
+
+
+def _transfers() -> Figure:
+    waiting = BankTransfer.objects.filter(status=BankTransfer.Status.UNMATCHED).count()
+    address = _list("billing_banktransfer", status__exact=BankTransfer.Status.UNMATCHED)
+    return Figure(_("Unmatched transfers"), str(waiting), address, alarm=bool(waiting))
 
 
 def _stripe_events() -> Figure:

@@ -212,6 +212,7 @@ def test_the_overview_counts(boss):
         ("Overdue", "2", ""),
         ("Push errors", "1", ""),
         ("Money to return or assign", "1", ""),
+        ("Unmatched transfers", "0", ""),
         ("Stripe events not applied", "4", "2 failing"),
     ]
     for figure in context["figures"]:
