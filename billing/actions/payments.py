@@ -141,10 +141,11 @@ def _settle(invoice: Invoice, payment: Payment, *, surplus: int, at: datetime, a
         record_event(invoice, at=at, actor=actor, note=f"part payment of {amount} ({payment.reference})")
         return
     invoice.paid_at = payment.received_at
-    invoice.next_push_at = None
     # Money that came by bank is still to be reported to Stripe, which the sweep of open invoices does.
     elsewhere = payment.method != Payment.Method.STRIPE and invoice.collection == Invoice.Collection.STRIPE
     invoice.next_check_at = at if elsewhere else None
+    # One that Stripe may not know yet is still brought there.
+    invoice.next_push_at = at if elsewhere and not invoice.stripe_invoice_id else None
     move_invoice(invoice, Invoice.Status.PAID, at=at, actor=actor, note=f"{amount} ({payment.reference})")
     if surplus:
         _flag(invoice, f"overpaid by {format_minor(surplus, invoice.currency)}", at, actor)

@@ -32,6 +32,9 @@ FIRST_PAUSE = timedelta(seconds=30)
 LONGEST_PAUSE = timedelta(hours=1)
 FIRST_CHECK = timedelta(minutes=10)
 DAY = timedelta(days=1)
+# Where an attempt may be under way: `next_push_at` is its lease or its pause.
+ON_THE_WAY = frozenset({Status.PUSHING, Status.PAID})
+LOCATED = ("stripe_invoice_id", "hosted_url")
 # What one call to Stripe may take while somebody waits for the page.
 PAGE_SECONDS = 6
 # Stripe takes 500 characters.
@@ -41,11 +44,12 @@ TAX_COUNTRY = "CN"
 
 
 def due_for_push(*, at: datetime) -> list[int]:
-    """Ids of issued invoices that wait for Stripe, oldest first: new ones, those whose pause is over, and those whose
-    attempt died. A parked one (no next push) waits for finance."""
+    """Ids of issued invoices that wait for Stripe, oldest first: new ones, those whose pause is over, those whose
+    attempt died, and those that the balance paid before Stripe knew them. A parked one (no next push) waits for
+    finance."""
     return list(
         Invoice.objects.filter(collection=Invoice.Collection.STRIPE)
-        .filter(Q(status=Status.ISSUED) | Q(status=Status.PUSHING, next_push_at__lte=at))
+        .filter(Q(status=Status.ISSUED) | Q(status__in=[Status.PUSHING, Status.PAID], next_push_at__lte=at))
         .order_by("issued_at", "pk")
         .values_list("pk", flat=True)
     )
@@ -53,6 +57,7 @@ def due_for_push(*, at: datetime) -> list[int]:
 
 def push(*, invoice_id: int, at: datetime, impatient: bool = False) -> Invoice:
     """Bring the invoice one attempt further: issued → pushing → open. Returns it as it then is; Stripe raises nothing.
+    One that is paid from the balance stays paid: Stripe is shown it, and told of the money by a sweep.
 
     Does nothing when another attempt is running, the invoice is parked, or its pause is not over (`impatient` skips
     the pause: somebody is waiting in front of the page).
@@ -72,10 +77,15 @@ def retry_push(*, invoice_id: int, at: datetime) -> Invoice:
     """Take a parked invoice up again: finance has looked at why it stood still."""
     with transaction.atomic():
         invoice = locked(invoice_id)
-        if invoice.status == Status.PUSHING and invoice.next_push_at is None:
+        if _is_parked(invoice):
             invoice.next_push_at = at
             invoice.save(update_fields=["next_push_at"])
     return push(invoice_id=invoice_id, at=at)
+
+
+def _is_parked(invoice: Invoice) -> bool:
+    on_its_way = invoice.status == Status.PUSHING or (invoice.status == Status.PAID and not invoice.stripe_invoice_id)
+    return on_its_way and invoice.next_push_at is None
 
 
 # --- the lease ----------------------------------------------------------------------------------------------
@@ -85,7 +95,8 @@ def _lease(invoice_id: int, at: datetime, *, impatient: bool) -> Invoice | None:
     invoice = locked(invoice_id)
     if invoice.collection != Invoice.Collection.STRIPE or not _may_start(invoice, at, impatient=impatient):
         return None
-    if invoice.order is not None and invoice.order.status != Order.Status.AWAITING_PAYMENT:
+    unpaid_order = invoice.order is not None and invoice.status != Status.PAID
+    if unpaid_order and invoice.order.status != Order.Status.AWAITING_PAYMENT:
         return None  # its hold ran out or it was cancelled: settling voids the invoice
     take_lease(invoice, at)
     if invoice.status == Status.ISSUED:
@@ -96,7 +107,7 @@ def _lease(invoice_id: int, at: datetime, *, impatient: bool) -> Invoice | None:
 def _may_start(invoice: Invoice, at: datetime, *, impatient: bool) -> bool:
     if invoice.status == Status.ISSUED:
         return True
-    if invoice.status != Status.PUSHING or invoice.next_push_at is None:
+    if invoice.status not in ON_THE_WAY or invoice.next_push_at is None:
         return False
     return invoice.next_push_at <= at or (impatient and not leased(invoice, at))
 
@@ -104,7 +115,7 @@ def _may_start(invoice: Invoice, at: datetime, *, impatient: bool) -> bool:
 def leased(invoice: Invoice, at: datetime) -> bool:
     """Whether an attempt may be talking to Stripe now. A pause after a failure carries its error, a lease none."""
     return (
-        invoice.status == Status.PUSHING
+        invoice.status in ON_THE_WAY
         and invoice.next_push_at is not None
         and invoice.next_push_at > at
         and not invoice.push_error
@@ -206,7 +217,7 @@ def _give_up(invoice: Invoice, problem: stripe_gateway.GatewayError, at: datetim
     """Write down why this attempt ended: a pause where coming again helps, parked with an alarm where it does not."""
     with transaction.atomic():
         fresh = locked(invoice.pk)
-        if fresh.status != Status.PUSHING or fresh.push_version != invoice.push_version:
+        if fresh.status not in ON_THE_WAY or fresh.push_version != invoice.push_version:
             return fresh
         fresh.push_error = str(problem)[:300]
         passing = isinstance(
@@ -250,8 +261,11 @@ def _finish(invoice: Invoice, theirs: StripeInvoice, at: datetime) -> Invoice:
             fresh.push_error = ""
             fresh.next_check_at = at + FIRST_CHECK
             move_invoice(fresh, Status.OPEN, at=at, note=theirs.id)
+        elif fresh.status == Status.PAID:
+            fresh.next_push_at, fresh.next_check_at, fresh.push_error = None, at, ""
+            fresh.save(update_fields=[*LOCATED, "next_push_at", "next_check_at", "push_error"])
         else:
-            fresh.save(update_fields=["stripe_invoice_id", "hosted_url"])
+            fresh.save(update_fields=LOCATED)
     if fresh.status == Status.VOID and theirs.status == "open":
         stripe_gateway.void_invoice(invoice_id=theirs.id, invoice_uuid=fresh.key, version=fresh.push_version)
     return fresh

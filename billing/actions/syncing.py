@@ -12,7 +12,7 @@ from billing import stripe_gateway
 from billing.actions.moving import locked, move_invoice, record_event
 from billing.actions.payments import record_payment
 from billing.actions.releasing import VoidRefused, mark_void
-from billing.actions.telling_stripe import report_payments
+from billing.actions.telling_stripe import OUTSIDE, report_payments
 from billing.models import Invoice, Payment
 from billing.stripe_gateway import StripeInvoice
 
@@ -158,8 +158,8 @@ def _until_check(invoice: Invoice, at: datetime) -> timedelta:
 
 
 def paid_elsewhere(at: datetime) -> Iterable[Invoice]:
-    """Invoices paid by bank whose Stripe invoice nobody was told about yet."""
-    bank = Payment.objects.filter(invoice=OuterRef("pk"), method=Payment.Method.BANK_TRANSFER)
+    """Invoices paid by other means whose Stripe invoice nobody was told about yet."""
+    bank = Payment.objects.filter(invoice=OuterRef("pk"), method__in=OUTSIDE)
     return (
         Invoice.objects.filter(Exists(bank), status=Status.PAID, next_check_at__lte=at)
         .exclude(stripe_invoice_id="")

@@ -25,8 +25,8 @@ from unfold.decorators import display
 from billing import actions as verbs
 from billing import stripe_gateway
 from billing.actions import exporting
-from billing.admin import exports
 from billing.actions.credit_notes import creditable_minor, remaining_by_line, spread
+from billing.admin import exports
 from billing.exports import SHAPES, invoice_lines_download
 from billing.exports.selection import Selection
 from billing.models import CreditNote, Invoice, InvoiceEvent, InvoiceLine, Payment
