@@ -3,7 +3,7 @@
 from celery import shared_task
 
 from billing import actions, events, ledger
-from billing.actions import exporting
+from billing.actions import auto_renewing, exporting
 from billing.actions.autotopup import sweep_automatic
 from marketplace.lib import clock
 
@@ -16,6 +16,12 @@ def draft_order_invoices() -> None:
     """Orders that wait for payment get their invoice, and each goes straight on to Stripe."""
     for invoice in actions.draft_order_invoices(at=clock.now()):
         push.apply_async(kwargs={"invoice_id": invoice.pk}, expires=STALE)
+
+
+@shared_task(name="billing.renew_terms")
+def renew_terms() -> None:
+    """Extend terms that renew themselves, where the balance pays for it."""
+    auto_renewing.renew_terms(at=clock.now())
 
 
 @shared_task(name="billing.push_due")

@@ -30,6 +30,7 @@ SWEEPS = {
     "rentals.compare_orphans": 600,
     "rentals.measure_delivery": 900,
     "billing.draft_order_invoices": 10,
+    "billing.renew_terms": 600,
     "billing.push_due": 5,
     "billing.apply_stripe_events": 3,
     "billing.settle_expiring": 30,

@@ -7,17 +7,20 @@ same however often it is asked, and names its facts, so that billing can hold ea
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from zoneinfo import ZoneInfo
 
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 
 from accounts.models import Organization
 from marketplace.lib import clock, money
 from orders import pricing
-from orders.models import Commitment, Pack, Service, Subscription, VolumeTier
+from orders.models import Commitment, OrderLine, Pack, Service, Subscription, VolumeTier
+from orders.queries import UNSETTLED
 
 MONTHS_OF = {Service.Interval.MONTH: 1, Service.Interval.YEAR: 12}
+RENEWS_WITHIN, RENEWS_FROM_HOUR = timedelta(days=7), 9
 NEVER = datetime.max.replace(tzinfo=UTC)
 
 
@@ -149,3 +152,18 @@ def packs_of(organization_id: int, *, start: datetime, end: datetime) -> list[pr
 def packs_bought(organization: Organization) -> QuerySet[Pack]:
     """All packs of an organization that were paid, the newest first."""
     return Pack.objects.filter(organization=organization, starts_at__isnull=False).order_by("-starts_at", "-pk")
+
+
+# --- terms that renew themselves -------------------------------------------------------------------------------------
+def terms_to_renew(*, at: datetime) -> list[Subscription]:
+    """Running terms that renew themselves, within seven days of their end, once it is nine in the morning where they
+    are billed; those for which an order is under way are not among them. The first to end comes first."""
+    under_way = OrderLine.objects.filter(continues=OuterRef("pk"), order__status__in=UNSETTLED)
+    terms = (
+        Subscription.objects.filter(
+            ~Exists(under_way), auto_renew=True, ended_at__isnull=True, ends_at__gt=at, ends_at__lte=at + RENEWS_WITHIN
+        )
+        .select_related("organization", "order_line__offer")
+        .order_by("ends_at", "pk")
+    )
+    return [term for term in terms if at.astimezone(ZoneInfo(term.organization.zone)).hour >= RENEWS_FROM_HOUR]
