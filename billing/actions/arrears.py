@@ -20,7 +20,6 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from accounts.models import CreditLine, Notification
 from accounts.notices import notify
-from billing.actions.accounts import lock_account
 from billing.actions.credit import refresh_credit
 from billing.arrears import deletes_at, is_held, kept_until, open_arrears, suspends_at
 from billing.models import Arrears, ArrearsStep, BillingAccount
@@ -94,7 +93,7 @@ def take_step(*, organization_id: int, at: datetime) -> bool:
 
 
 def _balance(organization_id: int, at: datetime) -> int:
-    """What is available in minor units, worked out now, under the credit line's lock."""
+    """What is available in minor units, worked out now, under the locks of the credit line and the account."""
     line = CreditLine.objects.select_for_update(no_key=True).get(organization_id=organization_id)
     refresh_credit(organization_id=organization_id, at=at)
     line.refresh_from_db(fields=["available_minor"])
@@ -287,16 +286,16 @@ def _to_delete(at: datetime) -> Sequence[int]:
 
 @transaction.atomic
 def _delete(*, rental_id: int, at: datetime) -> bool:
-    """Delete one machine with its data, unless the balance was settled: read before, and again under the account's
-    lock, which every payment takes, before this commits."""
+    """Delete one machine with its data, unless the balance was settled: as last written down, and, before this commits,
+    worked out anew under the account's lock, which every payment takes."""
     organization_id = Rental.objects.values_list("organization_id", flat=True).get(pk=rental_id)
-    if _balance(organization_id, at) >= 0 or _locked(organization_id, Status.RELEASING) is None:
+    line = CreditLine.objects.select_for_update(no_key=True).get(organization_id=organization_id)
+    if line.available_minor >= 0 or _locked(organization_id, Status.RELEASING) is None:
         return False
     rental = Rental.objects.get(pk=rental_id)
     if rental.suspension != Suspension.ARREARS or rental.status != Rental.Status.SUSPENDED:
         return False
     rentals.request_terminate(rental_id=rental_id, actor=None, at=at, why="arrears_unpaid")
-    lock_account(organization_id=organization_id)
     if _balance(organization_id, at) >= 0:
         raise _Settled
     return True
