@@ -158,7 +158,7 @@ def selection_of(job: ExportJob) -> Selection:
 
 
 def _listed(ids: Sequence[int]) -> QuerySet[Invoice]:
-    return Invoice.objects.filter(pk__in=RawSQL("SELECT unnest(%s::bigint[])", (list(ids),)))  # noqa: S611 - one value
+    return Invoice.objects.filter(pk__in=RawSQL("SELECT unnest(%s::bigint[])", (list(ids),)))
 
 
 # --- running --------------------------------------------------------------------------------------------------------
@@ -174,7 +174,8 @@ def _due(at: datetime) -> QuerySet[ExportJob]:
 
 
 def run_export(*, job_id: int, at: datetime, now: Callable[[], datetime]) -> bool:
-    """Write the job's file, if nobody else does; whether it is ready now. An error is kept on the job and tried again."""
+    """Write the job's file, if nobody else does; whether it is ready now. An error stands on the job and is tried
+    again."""
     job = _due(at).filter(pk=job_id).select_related("organization").first()
     if job is None:
         return False

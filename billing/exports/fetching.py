@@ -16,14 +16,13 @@ from billing.models import ExportJob
 def answer(job: ExportJob, path: Path) -> HttpResponseBase:
     """The file; by nginx where EXPORT_ACCEL_PREFIX says so."""
     name = f"{job.kind}-{job.requested_at:%Y%m%d-%H%M%S}.{job.shape}"
-    headers = {
-        "Content-Disposition": content_disposition_header(True, name),
-        # As it lies there: compressing a large file on its way out would cost a worker, and its length.
-        "Content-Encoding": "identity",
-    }
+    kind = CONTENT_TYPES[job.shape]
+    # As it lies there: compressing a large file on its way out would cost a worker, and its length.
+    headers = {"Content-Encoding": "identity"}
     prefix = settings.EXPORT_ACCEL_PREFIX.rstrip("/")
     if prefix:
-        accelerated = HttpResponse(content_type=CONTENT_TYPES[job.shape], headers=headers)
+        headers["Content-Disposition"] = content_disposition_header(True, name)
+        accelerated = HttpResponse(content_type=kind, headers=headers)
         accelerated.headers["X-Accel-Redirect"] = f"{prefix}/{path.name}"
         return accelerated
-    return FileResponse(path.open("rb"), content_type=CONTENT_TYPES[job.shape], headers=headers)
+    return FileResponse(path.open("rb"), as_attachment=True, filename=name, content_type=kind, headers=headers)
