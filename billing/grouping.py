@@ -22,6 +22,16 @@ from marketplace.lib.money import format_rate
 _NAMESPACE = uuid.UUID("a54c5f2e-6a52-4e0b-8d0f-3f2d8f6c1b77")
 
 
+AGREED_SUMS = frozenset(
+    {
+        InvoiceLine.Kind.RECURRING,
+        InvoiceLine.Kind.ONCE,
+        InvoiceLine.Kind.TRUE_UP,
+        InvoiceLine.Kind.DISCOUNT,
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Charge:
     """One line as Stripe shows it: the sum of `lines`, which share a tax rate."""
@@ -66,7 +76,10 @@ def describe(line: InvoiceLine, currency: str) -> str:
 
 
 def arithmetic(line: InvoiceLine, currency: str) -> str:
-    """How the amount came about, as a person would check it: 2 cards × 731:20:05 h × ¥2.50."""
+    """How the amount came about, as a person would check it: 2 cards × 731:20:05 h × ¥2.50; what kind of line it is
+    where it was agreed as a sum."""
+    if line.kind in AGREED_SUMS:
+        return str(line.get_kind_display())
     rate = format_rate(line.rate, currency)
     if line.meter == "disk_gb_hour":
         return f"{line.quantity} GB × {_time(line)} × {rate}"

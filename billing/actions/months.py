@@ -15,6 +15,7 @@ from django.db import connection, transaction
 
 from billing import ledger
 from billing.actions.accounts import lock_accounts
+from billing.actions.agreeing import add_agreed_lines, bind_agreed, owed_since
 from billing.actions.issuing import issue_many
 from billing.actions.settling import pay_settled, settle
 from billing.actions.telling import tell_of_issue
@@ -56,6 +57,8 @@ def draft_usage_invoices(*, at: datetime) -> Drafted:
     """
     done = Drafted()
     since = _organizations_with_usage(at)
+    for organization_id, start in owed_since(at=at).items():
+        since[organization_id] = min(start, since.get(organization_id, start))
     everybody = sorted(since)
     for first in range(0, len(everybody), BATCH):
         _bill_batch({one: since[one] for one in everybody[first : first + BATCH]}, at=at, done=done)
@@ -178,12 +181,15 @@ def _lay(
     """Draft these months anew, the windows of the `ready` ones bound. What is not worth an invoice is gone again."""
     drafts = _clean_drafts(accounts, turn, at)
     _write_lines(list(drafts.values()), binding=[draft for one, draft in drafts.items() if one in ready])
+    agreed = add_agreed_lines(invoice_ids=list(drafts.values()))
     totals = _add_up(list(drafts.values()))
     laid = [
         Laid(one, draft, lines=totals[draft][1], is_kept=_is_worth(accounts[one], totals[draft][0]))
         for one, draft in drafts.items()
     ]
     _drop([draft.invoice_id for draft in laid if not draft.is_kept])
+    issuing = [draft.invoice_id for draft in laid if draft.is_kept and draft.organization_id in ready]
+    bind_agreed(agreed=[agreed[invoice_id] for invoice_id in issuing if invoice_id in agreed], at=at)
     return laid
 
 

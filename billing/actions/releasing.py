@@ -8,9 +8,10 @@ from django.utils.translation import gettext_lazy as _
 from accounts.models import User
 from billing import ledger
 from billing.actions.accounts import lock_account
+from billing.actions.agreeing import release_agreed
 from billing.actions.issuing import issue_entries
 from billing.actions.moving import locked, move_invoice
-from billing.models import BilledFact, BilledWindow, BillingAccount, Invoice, Posting
+from billing.models import BilledWindow, BillingAccount, Invoice, Posting
 from marketplace.lib.refusals import Refusal
 
 Status = Invoice.Status
@@ -39,7 +40,7 @@ def mark_void(*, invoice_id: int, at: datetime, actor: User | None = None, note:
         return invoice
     expect_voidable(invoice)
     BilledWindow.objects.filter(line__invoice=invoice).delete()
-    BilledFact.objects.filter(line__invoice=invoice).delete()
+    release_agreed(invoice=invoice, at=at)
     if invoice.status != Status.DRAFT:
         _unpost(account, invoice, at=at, actor=actor)
     invoice.next_push_at = invoice.next_check_at = None
