@@ -1,4 +1,4 @@
-"""Who the buyer is to the tax bureau: what may be entered, and the copy that goes onto invoices and 发票. Pure rules.
+"""Who the buyer is to the tax bureau: what may be entered. Pure rules.
 
 The bureau counts in bytes of GBK and knows no character beyond it; limits and forms: vendor specifications of the
 电子发票 interfaces (showdoc 2284933012546758, csdn 134638518); the credit code: GB 32100-2015.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
@@ -17,7 +16,7 @@ from stdnum import get_cc_module
 from stdnum.cn import ric, uscc
 from stdnum.exceptions import ValidationError as BadNumber
 
-from billing.models import BillingAccount, TaxProfile
+from billing.models import TaxProfile
 from billing.paper.glyphs import can_print
 from marketplace.lib.phone import international
 from marketplace.lib.refusals import Refusal, Text
@@ -180,14 +179,3 @@ def _of_reach(kept: Mapping[str, str]) -> Iterator[tuple[str, Text]]:
             validate_email(kept["email"])
         except ValidationError as problem:
             yield "email", problem.messages[0]
-
-
-def buyer_snapshot(account: BillingAccount) -> dict[str, Any]:
-    """The buyer as a document of this moment keeps it: the tax profile, else the organization's name alone.
-
-    Two queries at most; take `account` with its organization and the organization's `tax_profile` for none.
-    """
-    profile = getattr(account.organization, "tax_profile", None)
-    if profile is None:
-        return {"title": account.organization.name, "email": account.email}
-    return {name: getattr(profile, name) for name in FIELDS}

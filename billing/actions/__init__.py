@@ -8,7 +8,27 @@ from billing.actions.credit_notes import CreditRefused, issue_credit_note
 from billing.actions.disputes import DisputeRefused, apply_dispute, give_credit_again
 from billing.actions.drafting import draft_order_invoice, draft_order_invoices
 from billing.actions.dunning import remind_of_unpaid
-from billing.actions.gifts import GiftRefused, VoucherRefused, create_vouchers, expire_gifts, grant_gift, redeem_voucher
+from billing.actions.fapiao import (
+    FapiaoRefused,
+    cancel_red_flush,
+    export_fapiao,
+    finish_red_flush,
+    follow_credit,
+    issue_fapiao,
+    open_red_flush,
+    recalculate_fapiao,
+    refuse_fapiao,
+    request_fapiao,
+    withdraw_fapiao,
+)
+from billing.actions.gifts import (
+    GiftRefused,
+    VoucherRefused,
+    create_vouchers,
+    expire_gifts,
+    grant_gift,
+    redeem_voucher,
+)
 from billing.actions.issuing import issue
 from billing.actions.months import Drafted, draft_usage_invoices
 from billing.actions.moving import IllegalMove, move_invoice
@@ -65,6 +85,7 @@ __all__ = [
     "DisputeRefused",
     "Drafted",
     "ExportNotConfirmed",
+    "FapiaoRefused",
     "GiftRefused",
     "IllegalMove",
     "NotRepaired",
@@ -83,6 +104,7 @@ __all__ = [
     "apply_refund",
     "apply_stripe_invoice",
     "begin_top_up",
+    "cancel_red_flush",
     "confirm_bank_refund",
     "confirm_export",
     "create_vouchers",
@@ -94,20 +116,26 @@ __all__ = [
     "enforce_arrears",
     "enforce_budgets",
     "expire_gifts",
+    "export_fapiao",
+    "finish_red_flush",
+    "follow_credit",
     "give_credit_again",
     "grant_gift",
     "hold_arrears",
     "hurry_refund",
     "issue",
     "issue_credit_note",
+    "issue_fapiao",
     "keep_on_balance",
     "match_transfer",
     "move_invoice",
+    "open_red_flush",
     "open_top_up",
     "pay_from_wallet",
     "propose",
     "push",
     "push_due",
+    "recalculate_fapiao",
     "reconcile",
     "record_payment",
     "record_statement",
@@ -117,11 +145,13 @@ __all__ = [
     "refresh_all",
     "refresh_credit",
     "refund_top_up",
+    "refuse_fapiao",
     "reject_slip",
     "remind_of_unpaid",
     "repair",
     "report_out_of_band",
     "report_payments",
+    "request_fapiao",
     "retry_credit_note",
     "retry_push",
     "return_transfer",
@@ -141,4 +171,5 @@ __all__ = [
     "sweep_top_ups",
     "tell_of_overdue",
     "void_invoice",
+    "withdraw_fapiao",
 ]

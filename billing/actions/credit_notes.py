@@ -18,6 +18,7 @@ from accounts.models import Notification, User
 from accounts.notices import notify
 from billing import ledger
 from billing.actions.accounts import lock_account
+from billing.actions.fapiao import follow_credit
 from billing.actions.moving import locked, move_invoice, record_event
 from billing.actions.refunds import open_refunds
 from billing.models import Book, CreditNote, CreditNoteLine, Gift, Invoice, InvoiceLine, Posting
@@ -144,6 +145,7 @@ def issue_credit_note(
     split = Split(unpaid=unpaid, gift=gift, source=source, balance=returned - gift - source)
     _book(note, split, at, actor)
     _lower(fresh, note, at, actor)
+    follow_credit(invoice=fresh, at=at, actor=actor, note=note.number)
     _tell(note, fresh, at)
     invoice.refresh_from_db()
     return note

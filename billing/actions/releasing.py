@@ -9,6 +9,7 @@ from accounts.models import User
 from billing import ledger
 from billing.actions.accounts import lock_account
 from billing.actions.agreeing import release_agreed
+from billing.actions.fapiao import follow_void, has_fapiao
 from billing.actions.issuing import issue_entries
 from billing.actions.moving import locked, move_invoice
 from billing.models import BilledWindow, BillingAccount, Invoice, Posting
@@ -22,9 +23,12 @@ class VoidRefused(Refusal):
 
 
 def expect_voidable(invoice: Invoice) -> None:
-    """Raises VoidRefused once any money came or a part was credited: that takes a credit note."""
+    """Raises VoidRefused once any money came, a part was credited or a 发票 was issued: that takes a credit note."""
     if invoice.paid_minor or invoice.credited_minor or invoice.status == Status.PAID:
         raise VoidRefused("paid", _("Money was received for this invoice. It needs a credit note, not a void."))
+    if has_fapiao(invoice):
+        text = _("A 发票 was issued for this invoice. It needs a credit note and a red flush, not a void.")
+        raise VoidRefused("fapiao", text)
 
 
 @transaction.atomic
@@ -39,6 +43,7 @@ def mark_void(*, invoice_id: int, at: datetime, actor: User | None = None, note:
     if invoice.status == Status.VOID:
         return invoice
     expect_voidable(invoice)
+    follow_void(invoice=invoice, at=at, actor=actor)
     BilledWindow.objects.filter(line__invoice=invoice).delete()
     release_agreed(invoice=invoice, at=at)
     if invoice.status != Status.DRAFT:

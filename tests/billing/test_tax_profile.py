@@ -5,8 +5,9 @@ from django.db import IntegrityError, transaction
 from django.urls import reverse
 
 from billing import actions, tax
-from billing.models import BillingAccount, TaxProfile
+from billing.models import TaxProfile
 from tests import factories
+from tests.billing import builders
 from tests.factories import NOON
 
 COMPANY = {
@@ -125,13 +126,11 @@ def test_a_name_abroad_may_have_letters_that_gbk_has_not():
 @pytest.mark.django_db
 def test_it_is_kept_and_copied_onto_documents():
     organization = factories.organization()
-    account = actions.account_of(organization=organization)
-    assert tax.buyer_snapshot(account) == {"title": organization.name, "email": account.email}
-
     actions.save_tax_profile(organization=organization, entered=COMPANY, actor=None, at=NOON)
 
-    fresh = BillingAccount.objects.select_related("organization__tax_profile").get()
-    assert tax.buyer_snapshot(fresh) == COMPANY | {"country": "CN"}
+    invoice = actions.draft_order_invoice(order=builders.order(organization), at=builders.NOVEMBER)
+    invoice.refresh_from_db()
+    assert {name: invoice.buyer[name] for name in tax.FIELDS} == COMPANY | {"country": "CN"}
 
 
 @pytest.mark.django_db
