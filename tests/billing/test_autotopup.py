@@ -8,10 +8,11 @@ from django.urls import reverse
 from django.utils import timezone, translation
 
 from accounts.models import Notification
-from billing import actions, ledger, stripe_gateway
+from billing import actions, events, ledger, stripe_gateway
 from billing.actions import autotopup
 from billing.models import BillingAccount, Book, Posting, TopUp
 from tests import factories
+from tests.billing.stripe_side import deliver
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -188,3 +189,17 @@ def test_anothers_setup_page_saves_nothing(client, sandbox):
         client.get(reverse("billing:auto_top_up"), {"session": "cs_unknown"})
 
     assert actions.account_of(organization=of).stripe_payment_method_id == ""
+
+
+def test_a_card_is_saved_by_webhook_where_nobody_came_back(client, sandbox):
+    of = factories.organization()
+    client.force_login(of.memberships.get().user)
+    client.post(reverse("billing:save_card"))
+    (session,) = sandbox.objects("checkout.session")
+    sandbox.pay_checkout(session["id"])
+
+    for event in sandbox.objects("event"):
+        deliver(client, event)
+    events.apply_waiting(at=timezone.now())
+
+    assert actions.account_of(organization=of).saved_card.startswith("Visa")

@@ -6,10 +6,11 @@ import pytest
 from django.db import transaction
 from django.utils import timezone
 
-from billing import actions, ledger, stripe_gateway
+from billing import actions, events, ledger, stripe_gateway
 from billing.actions import topups
 from billing.models import Book, Posting, TopUp
 from tests import factories
+from tests.billing.stripe_side import deliver
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -249,3 +250,18 @@ def test_history_is_written_by_the_database(lab, sandbox):
     assert list(dict.fromkeys(events)) == ["created", "open", "paid"]
     with pytest.raises(topups.IllegalTopUp), transaction.atomic():
         topups.move_top_up(topups.locked_top_up(made.pk), "open", at=timezone.now())
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_webhooks_in_any_order_and_doubled_credit_once(client, lab, sandbox, order):
+    made = opened(lab)
+    sandbox.pay_checkout(made.stripe_session_id)
+    told = [event for event in sandbox.objects("event") if event["type"].startswith(("checkout.", "payment_intent."))]
+    assert "checkout.session.completed" in {event["type"] for event in told}
+
+    for event in [*told[::order], *told]:
+        assert deliver(client, event) == 200
+        events.apply_waiting(at=timezone.now())
+
+    made.refresh_from_db()
+    assert (made.status, balance(lab), Posting.objects.count()) == ("paid", 50_000, 1)
