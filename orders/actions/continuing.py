@@ -15,11 +15,11 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.utils.translation import gettext_lazy as _
 
-from accounts.models import User
+from accounts.models import CreditLine, User
 from accounts.queries import email_is_verified
 from catalog import inventory
 from catalog.models import Offer
-from orders.actions.placing import MAX_REQUEST_KEY, hold_expiry, rates_now
+from orders.actions.placing import MAX_REQUEST_KEY, hold_expiry, rates_now, spend_budget
 from orders.actions.refunding import refund_order
 from orders.actions.refusals import (
     BadChoice,
@@ -128,6 +128,7 @@ def _place(kind: Kind, more: More, at: datetime) -> Order:
     amount = advance_amount(
         term=more.term, cards=subscription.cards, rate=rate, currency=subscription.currency, periods=more.periods
     )
+    spend_budget(organization, subscription.project, amount.minor, at)
     expires_at = hold_expiry(amount.minor, organization, at) or at + timedelta(minutes=settings.ORDER_HOLD_MINUTES)
     last_moment = kept_until(subscription) if subscription.ended_at is not None else subscription.ends_at
     if last_moment is not None:
@@ -181,11 +182,13 @@ def _check(more: More) -> None:
 
 
 def _locked(subscription_id: int) -> Subscription:
-    """The subscription under its row lock, so that requests follow each other and a double click meets the first
-    one's order."""
+    """The subscription under its row lock, taken after its credit line's: requests of one organization follow each
+    other, and a double click meets the first one's order."""
+    organization_id = Subscription.objects.values_list("organization_id", flat=True).get(pk=subscription_id)
+    list(CreditLine.objects.select_for_update(no_key=True).filter(organization=organization_id).values_list("pk"))
     return (
         Subscription.objects.select_for_update(no_key=True, of=("self",))
-        .select_related("organization", "order_line__offer__gpu_model", "order_line__offer__pool")
+        .select_related("organization", "project", "order_line__offer__gpu_model", "order_line__offer__pool")
         .get(pk=subscription_id)
     )
 

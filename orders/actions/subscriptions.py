@@ -10,6 +10,7 @@ from django.db import transaction
 from django.utils.translation import gettext_lazy as _
 
 from accounts.actions import give_back_headroom
+from accounts.models import CreditLine
 from marketplace.lib.refusals import Refusal
 from orders.actions.moving import IllegalMove, locked, move_order
 from orders.actions.refunding import refund_order
@@ -217,6 +218,10 @@ def close_all(order_id: int, at: datetime) -> None:
 
 def close(subscription: Subscription, at: datetime) -> bool:
     """Write the end once and give its headroom back; False when somebody already had."""
+    if subscription.headroom_minor:
+        # The credit line comes first in the order of locks; what goes on with this subscription takes it so too.
+        line = CreditLine.objects.select_for_update(no_key=True).filter(organization=subscription.organization_id)
+        list(line.values_list("pk"))
     ended = Subscription.objects.filter(pk=subscription.pk, ended_at__isnull=True).update(ended_at=at)
     if ended and subscription.headroom_minor:
         give_back_headroom(organization_id=subscription.organization_id, amount_minor=subscription.headroom_minor)

@@ -8,6 +8,7 @@ import pytest
 from django.db import connection
 from django.db.backends.postgresql.psycopg_any import DateTimeTZRange
 
+from accounts import budgets
 from catalog.models import Allocation, Reservation
 from marketplace.lib import clock
 from orders import actions
@@ -297,3 +298,16 @@ def test_an_hourly_machine_cannot_renew_itself(shop):
 
     with pytest.raises(actions.NotRunning):
         actions.set_auto_renew(subscription_id=hourly.pk, on=True)
+
+
+def test_a_budget_that_refuses_orders_refuses_more_time_too(shop):
+    term = running_term(shop)
+    budgets.set_budget(
+        organization=shop.organization, project=None, amount_minor=200_000, on_reached="block", actor=shop.owner,
+        at=BEGAN,
+    )  # fmt: skip
+
+    with pytest.raises(actions.BudgetUsedUp):
+        actions.extend_term(**wish(shop, term))
+
+    assert Order.objects.filter(kind="renewal").count() == 0
