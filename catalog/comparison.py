@@ -25,7 +25,7 @@ from catalog.presentation import (
 from catalog.queries import OfferRow
 from catalog.texts import in_language
 from marketplace.lib.money import SYMBOLS, format_rate
-from marketplace.lib.templatetags.components import unit
+from marketplace.lib.templatetags.values import unit
 
 MORE, LESS = 1, -1
 

@@ -88,7 +88,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "marketplace.context.site",
             ],
-            "builtins": ["marketplace.lib.templatetags.components"],
+            "builtins": ["marketplace.lib.templatetags.components", "marketplace.lib.templatetags.values"],
         },
     }
 ]

@@ -12,7 +12,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
 from marketplace.lib import clock
-from marketplace.lib.templatetags.components import duration
+from marketplace.lib.templatetags.values import duration
 from trust import uptime
 from trust.models import Incident
 from trust.queries import Place, Told, Trouble, Work

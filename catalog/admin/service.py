@@ -12,7 +12,7 @@ from unfold.widgets import UnfoldAdminTextareaWidget
 from catalog.models import DeliveryRecord, Question, Waitlist
 from marketplace.desk import show
 from marketplace.desk.base import Desk
-from marketplace.lib.templatetags.components import duration
+from marketplace.lib.templatetags.values import duration
 
 
 class QuestionForm(forms.ModelForm):

@@ -1,16 +1,13 @@
 """The design system as template tags and filters: built in, so that no template has to load them.
 
-Leaves are filters (`money`, `rate`, `number`, `unit`, `dash`) and tags (`status`, `field`, `moment`); boxes with a body
-are block tags (`card`, `alert`, `datatable`, `chart`, `specs`). `/design/` shows every one of them while DEBUG is on.
+Leaves are tags (`status`, `field`, `button`), and the filters and tags of `values`; boxes with a body are block tags
+(`card`, `alert`, `datatable`, `chart`, `specs`). `/design/` shows every one of them while DEBUG is on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
-from decimal import Decimal
 from typing import Any
-from zoneinfo import ZoneInfo
 
 from django import template
 from django.conf import settings
@@ -23,90 +20,14 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import get_language, ngettext
 from django.utils.translation import gettext as _
 
-from marketplace.lib import addresses, digits, kept
-from marketplace.lib import money as money_lib
+from marketplace.lib import addresses, kept
 from marketplace.lib.stackable import stackable
+from marketplace.lib.templatetags.values import dash, unit, zone_of
 
 register = template.Library()
 
-DASH = "—"
 # Languages as HTML names them.
 HTML_LANGUAGES = {"zh-hans": "zh-Hans", "en": "en"}
-
-
-# --- values ----------------------------------------------------------------------------------------------------------
-@register.filter
-def dash(value: Any) -> Any:
-    """The value, or a dash where it is unknown (None or empty text). Zero and False are values."""
-    return DASH if value is None or value == "" else value
-
-
-@register.filter
-def money(amount_minor: int | None, currency: str) -> str:
-    """Integer minor units as a bill shows them (¥1,234.50); a dash for None."""
-    return DASH if amount_minor is None else money_lib.format_minor(amount_minor, currency)
-
-
-@register.filter
-def rate(value: Decimal | None, currency: str) -> str:
-    """A unit price (¥22.00, ¥0.0065); a dash for None."""
-    return DASH if value is None else money_lib.format_rate(value, currency)
-
-
-@register.filter
-def number(value: Decimal | int | float | None) -> str:
-    """Thousands separated, no trailing zeros; a dash for None."""
-    if value is None or value == "":
-        return DASH
-    return digits.grouped(Decimal(str(value)))
-
-
-@register.filter
-def unit(value: Decimal | int | float | None, name: str) -> str:
-    """A figure with its unit, kept on one line; a lone dash for None."""
-    if value is None or value == "":
-        return DASH
-    return format_html(
-        '<span class="quantity">{}&nbsp;<span class="quantity__unit">{}</span></span>', number(value), name
-    )
-
-
-@register.filter
-def duration(seconds: int | None) -> str:
-    """Whole seconds in the two largest units that matter: 45 s, 12 min 5 s, 3 h 20 min, 2 d 4 h."""
-    if seconds is None:
-        return DASH
-    minutes, second = divmod(int(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    if days:
-        return _("%(days)d d %(hours)d h") % {"days": days, "hours": hour}
-    if hours:
-        return _("%(hours)d h %(minutes)d min") % {"hours": hours, "minutes": minute}
-    if minutes:
-        return _("%(minutes)d min %(seconds)d s") % {"minutes": minutes, "seconds": second}
-    return _("%(seconds)d s") % {"seconds": second}
-
-
-@register.simple_tag(takes_context=True)
-def moment(context: Context, at: datetime | None, zone: str | None = None, precision: str = "minute") -> str:
-    """An instant in the organization's zone (or `zone`), with UTC as its tooltip. precision: date, minute or second."""
-    if at is None:
-        return DASH
-    shape = {"date": "%Y-%m-%d", "minute": "%Y-%m-%d %H:%M", "second": "%Y-%m-%d %H:%M:%S"}[precision]
-    utc = at.astimezone(UTC)
-    local = at.astimezone(ZoneInfo(zone or _zone(context)))
-    return format_html(
-        '<time class="moment" datetime="{}" title="{}">{}</time>',
-        utc.strftime("%Y-%m-%dT%H:%M:%SZ"),
-        utc.strftime("%Y-%m-%d %H:%M:%S UTC"),
-        local.strftime(shape),
-    )
-
-
-def _zone(context: Context) -> str:
-    """The zone of the organization that is looking, else the site's."""
-    return str((context.get("portal") or {}).get("zone") or settings.TIME_ZONE)
 
 
 # --- boxes -----------------------------------------------------------------------------------------------------------
@@ -263,7 +184,7 @@ def copyable(text: str, label: str = "") -> str:
 @register.simple_tag(takes_context=True)
 def stepper(context: Context, steps: Iterable[Any], label: str = "") -> str:
     """Progress through named steps. Each has label, state (done, current, waiting, failed) and may have at, note."""
-    shown = {"steps": steps, "label": label or _("Progress"), "zone": _zone(context)}
+    shown = {"steps": steps, "label": label or _("Progress"), "zone": zone_of(context)}
     return render_to_string("components/stepper.html", shown)
 
 
