@@ -31,6 +31,7 @@ RETURNS = (
     "billing.creditnote", "billing.refund", "billing.dispute", "billing.reconciliation",
     "billing.reconciliationdifference",
 )  # fmt: skip
+TAX = ("billing.fapiao", "billing.taxprofile")
 PAGES = ("trust.page", "trust.block")
 REGIONS = ("trust.incident", "trust.maintenance", "trust.watch")
 SYSTEM = ("accounts.user", "auth.group", "admin.logentry")
@@ -62,13 +63,13 @@ STAFF_GROUPS: dict[str, tuple[str, ...]] = {
         *_may("view", *CUSTOMERS, *SALES, *AGREEMENTS, *MONEY, *BOOKS, *RETURNS, *MACHINES),
         *_may("view", "catalog.offer", "catalog.price"),
         *_may("change", "billing.creditnote", "billing.refund", "billing.dispute", "billing.reconciliationdifference"),
-        *_may("view", *BALANCES),
-        *_may("change", *BALANCES, "billing.billingaccount"),
+        *_may("view", *BALANCES, *TAX),
+        *_may("change", *BALANCES, *TAX, "billing.billingaccount"),
         *_may("add", "billing.voucher", "billing.receivingaccount"),
         *_may("change", "billing.invoice", "billing.arrears", "billing.stripeevent", "accounts.creditline"),
     ),
     "auditor": _may(
         "view", *CATALOGUE, *CUSTOMERS, *SALES, *MACHINES, *MONEY, *BALANCES, *BOOKS,
-        *RETURNS, *REGIONS, *PAGES, *SYSTEM,
+        *RETURNS, *TAX, *REGIONS, *PAGES, *SYSTEM,
     ),
 }  # fmt: skip

@@ -4,7 +4,7 @@ from django.urls import path
 
 from billing import views, webhooks
 from billing.paper import views as papers
-from billing.views import auto_top_up, exports, tax
+from billing.views import auto_top_up, exports, fapiao, tax
 
 app_name = "billing"
 urlpatterns = [
@@ -27,6 +27,9 @@ urlpatterns = [
     path("console/billing/exports/<uuid:key>/", exports.ExportFile.as_view(), name="export_file"),
     path("console/invoices/<uuid:key>/", views.InvoiceDetail.as_view(), name="invoice"),
     path("console/invoices/<uuid:key>/pdf/", papers.InvoicePdf.as_view(), name="invoice_pdf"),
+    path("console/invoices/<uuid:key>/fapiao/", fapiao.RequestFapiao.as_view(), name="fapiao_request"),
+    path("console/fapiao/<uuid:key>/", fapiao.FapiaoFile.as_view(), name="fapiao_file"),
+    path("console/fapiao/<uuid:key>/withdraw/", fapiao.WithdrawFapiao.as_view(), name="fapiao_withdraw"),
     path("console/invoices/<uuid:key>/pay/", views.PayInvoice.as_view(), name="pay"),
     path("console/orders/<uuid:key>/pay/", views.PayOrder.as_view(), name="order_pay"),
     path("stripe/webhook/", webhooks.stripe_webhook, name="stripe_webhook"),

@@ -8,6 +8,7 @@ from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
 from accounts import budgets, notices
 from billing import actions as billing
+from billing.models import Fapiao
 from catalog.models import Waitlist
 from orders import actions as orders
 from tests import factories
@@ -61,6 +62,9 @@ def belongings(settings, tmp_path):
     )
     export = organization.exports.create(kind="focus", shape="csv", requested_by=owner, requested_at=NOON)
     waiting = Waitlist.objects.create(offer=offer, organization=organization, user=owner, units=9, created_at=NOON)
+    paper = Fapiao.objects.create(
+        invoice=invoice, serial="INV1", kind="ordinary", currency="CNY", total_minor=1, tax_minor=0, requested_at=NOON
+    )
     return {
         "accounts:notice": notice.key,
         "accounts:read_notice": notice.key,
@@ -88,6 +92,9 @@ def belongings(settings, tmp_path):
         "billing:invoice": invoice.key,
         "billing:export_file": export.key,
         "billing:invoice_pdf": invoice.key,
+        "billing:fapiao_request": invoice.key,
+        "billing:fapiao_file": paper.key,
+        "billing:fapiao_withdraw": paper.key,
         "billing:pay": invoice.key,
         "billing:order_pay": monthly.key,
         "billing:balance_pay": invoice.key,

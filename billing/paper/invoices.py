@@ -14,9 +14,10 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext, override
 
 from billing.grouping import arithmetic
-from billing.models import Invoice, InvoiceLine
+from billing.models import Invoice, InvoiceLine, ReceivingAccount
 from billing.paper import pieces
 from billing.paper.typesetting import typeset
+from billing.remarks import remark_code
 from marketplace.lib.capitals import in_words
 from marketplace.lib.money import format_minor
 
@@ -108,14 +109,25 @@ def _payment(invoice: Invoice) -> pieces.Payment | None:
     """How to pay; a void invoice and one over nothing are paid by nobody."""
     if invoice.status == Invoice.Status.VOID or not invoice.total_minor:
         return None
-    rows = [
-        (gettext_lazy("Transfer to"), settings.BANK_ACCOUNT),
-        (gettext_lazy("Remark of the transfer"), invoice.number or ""),
-    ]
+    rows = [*_transfer_to(invoice.currency), (gettext_lazy("Remark of the transfer"), remark_code(invoice.account))]
     with override(None):
         # The address without a language: it opens in that of whoever scans it.
         page = reverse("billing:invoice", args=[invoice.key])
     return pieces.Payment(rows, link=f"{settings.SITE_URL}{page}")
+
+
+def _transfer_to(currency: str) -> list[tuple[pieces.Text, str]]:
+    """Our accounts of the currency as finance keeps them, else the one of the settings."""
+    shown = ReceivingAccount.objects.filter(currency=currency, is_shown=True).order_by("pk")
+    rows: list[tuple[pieces.Text, str]] = []
+    for account in shown:
+        rows += [
+            (gettext_lazy("Account holder"), account.holder),
+            (gettext_lazy("Bank"), account.bank),
+            (gettext_lazy("Bank account"), account.number),
+            (gettext_lazy("SWIFT or CNAPS code"), account.routing),
+        ]
+    return rows or [(gettext_lazy("Transfer to"), settings.BANK_ACCOUNT)]
 
 
 def _rows(lines: Iterable[InvoiceLine], invoice: Invoice) -> Iterator[list[pieces.Cell]]:

@@ -25,6 +25,7 @@ from billing.exports.selection import Selection
 from billing.grouping import arithmetic
 from billing.models import Invoice
 from billing.tasks import write_export
+from billing.views.fapiao import fapiao_of
 from marketplace.lib import clock, visitor
 from marketplace.lib.capitals import in_words
 from marketplace.lib.nudge import nudge
@@ -73,6 +74,8 @@ class InvoiceDetail(OrganizationRequired, View):
             "bank_account": settings.BANK_ACCOUNT,
             "may_pay": can(self.membership, "pay") and invoice.is_unpaid,
             "held": self._held(invoice),
+            "fapiao": fapiao_of(invoice),
+            "may_ask": can(self.membership, "pay"),
             "overdue": invoice.is_unpaid and invoice.due_at and invoice.due_at < clock.now(),
         }
         return render(request, "billing/invoice.html", context)

@@ -6,7 +6,9 @@ from decimal import Decimal
 
 import openpyxl
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.db import IntegrityError, InternalError, transaction
+from django.urls import reverse
 from django.utils import translation
 
 from accounts.models import Notification
@@ -500,3 +502,102 @@ def test_a_discount_and_an_untaxed_rate_are_written_as_figures():
 
     assert (made.details[0]["税率"], made.details[0]["折扣金额"], made.details[0]["数量"]) == ("0", "0.01", "")
     assert fapiao_template.refusals(made) == []
+
+
+# --- the pages ---
+
+
+def signed_in(client, organization, role="finance"):
+    client.force_login(factories.member(organization, role), backend="django.contrib.auth.backends.ModelBackend")
+
+
+def test_the_customer_asks_on_the_invoices_page_and_takes_the_file(client):
+    invoice = prepaid()
+    signed_in(client, invoice.organization)
+    page = reverse("billing:invoice", args=[invoice.key])
+    assert "Ask for a 发票" in client.get(page).text
+
+    assert client.post(reverse("billing:fapiao_request", args=[invoice.key]), {"kind": "special"}).url == page
+    fapiao = issue(invoice.fapiao.get())
+
+    shown = client.get(page).text
+    assert NUMBER in shown
+    assert "Ask for a 发票" not in shown
+    answer = client.get(reverse("billing:fapiao_file", args=[fapiao.key]))
+    assert b"".join(answer.streaming_content) == PDF
+    assert answer["Content-Disposition"] == f'attachment; filename="fapiao-{NUMBER}.pdf"'
+
+
+def test_a_refusal_is_told_and_nothing_is_asked_for(client):
+    invoice = prepaid(profile=None)
+    signed_in(client, invoice.organization)
+
+    answer = client.post(reverse("billing:fapiao_request", args=[invoice.key]), {"kind": "ordinary"}, follow=True)
+
+    assert "Fill in the tax profile first" in answer.text
+    assert not Fapiao.objects.exists()
+
+
+def test_a_viewer_sees_but_does_not_ask_and_a_request_can_be_withdrawn(client):
+    invoice = prepaid()
+    signed_in(client, invoice.organization, "viewer")
+    assert client.post(reverse("billing:fapiao_request", args=[invoice.key]), {"kind": "special"}).status_code == 403
+    fapiao = requested(invoice)
+    assert fapiao.serial in client.get(reverse("billing:invoice", args=[invoice.key])).text
+
+    signed_in(client, invoice.organization)
+    client.post(reverse("billing:fapiao_withdraw", args=[fapiao.key]))
+
+    fapiao.refresh_from_db()
+    assert fapiao.status == "withdrawn"
+
+
+def test_a_file_that_is_not_there_or_somebody_elses_is_not_found(client):
+    fapiao = requested()
+    signed_in(client, fapiao.invoice.organization)
+    assert client.get(reverse("billing:fapiao_file", args=[fapiao.key])).status_code == 404
+    issue(fapiao)
+    signed_in(client, factories.organization())
+    assert client.get(reverse("billing:fapiao_file", args=[fapiao.key])).status_code == 404
+
+
+# --- the desk ---
+
+
+def press(client, fapiao, name, **data):
+    return client.post(reverse("admin:billing_fapiao_press", args=[fapiao.pk, name]), data)
+
+
+def test_finance_works_the_queue(admin_client):
+    fapiao = requested()
+    day = {"issued_on": "2026-11-30"}
+    assert (
+        press(admin_client, fapiao, "issue", number="1", file=SimpleUploadedFile("f.pdf", PDF), **day).status_code
+        == 200
+    )
+    done = press(admin_client, fapiao, "issue", number=NUMBER, file=SimpleUploadedFile("f.pdf", PDF), **day)
+    assert done.status_code == 302
+    taken = admin_client.get(reverse("admin:billing_fapiao_file", args=[fapiao.pk]))
+    assert b"".join(taken.streaming_content) == PDF
+    assert press(admin_client, fapiao, "open_red", reason="01").status_code == 302
+    assert press(admin_client, fapiao, "finish_red", red_number=RED, flushed_on="2026-11-30").status_code == 302
+
+    fapiao.refresh_from_db()
+    assert (fapiao.status, fapiao.red_number) == ("red_flushed", RED)
+    assert NUMBER in admin_client.get(reverse("admin:billing_fapiao_change", args=[fapiao.pk])).text
+
+
+def test_the_batch_is_a_file_or_every_refusal(admin_client):
+    good, bad = requested(), requested()
+    Fapiao.objects.filter(pk=bad.pk).update(buyer=bad.buyer | {"tax_id": "", "title": ""})
+    address = reverse("admin:billing_fapiao_changelist")
+    chosen = {"action": "export_batch", "_selected_action": [good.pk, bad.pk]}
+
+    refused = admin_client.post(address, chosen, follow=True)
+
+    told = [str(message) for message in refused.context["messages"]]
+    assert len(told) == 3
+    assert all(bad.serial in line for line in told[1:])
+    answer = admin_client.post(address, chosen | {"_selected_action": [good.pk]})
+    assert answer["Content-Disposition"].endswith('.xlsx"')
+    assert openpyxl.load_workbook(io.BytesIO(answer.content)).sheetnames == ["1-发票基本信息", "2-发票明细信息"]

@@ -10,8 +10,9 @@ from django.utils import translation
 from pypdf import PdfReader
 
 from billing import actions, paper
-from billing.models import Invoice
+from billing.models import Invoice, ReceivingAccount
 from billing.paper import glyphs, pieces, qr, typesetting
+from billing.remarks import remark_code
 from tests import factories
 from tests.billing import builders
 
@@ -110,6 +111,19 @@ def test_the_buyer_is_as_the_invoices_own_copy_has_it():
     for words in ("福州智算研究院", "12110000400000018T", "五一路1号", "0591-1234567", "兴业银行 1170 10", "tax@"):
         assert words in shown
     assert invoice.organization.name not in shown
+
+
+def test_our_bank_accounts_of_its_currency_stand_there_with_the_customers_own_remark():
+    for currency, number in (("CNY", "1170 1010"), ("USD", "9999")):
+        ReceivingAccount.objects.create(currency=currency, holder="福建公司", bank="兴业银行", number=number)
+    invoice = prepaid()
+
+    shown = text(paper.invoice_pdf(invoice, language="zh-hans"))
+
+    for words in ("福建公司", "兴业银行", "1170 1010", remark_code(invoice.account)):
+        assert words in shown
+    assert "9999" not in shown
+    assert "某某银行 1234" not in shown
 
 
 def test_tax_is_summed_by_rate():
