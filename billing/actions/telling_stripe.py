@@ -106,7 +106,9 @@ def push_credit_note(*, note_id: int, at: datetime) -> CreditNote:
         return CreditNote.objects.get(pk=note_id)
     invoice = note.invoice
     if not invoice.stripe_invoice_id:
-        on_its_way = invoice.status in {Invoice.Status.ISSUED, Invoice.Status.PUSHING}
+        on_its_way = (
+            invoice.status in {Invoice.Status.ISSUED, Invoice.Status.PUSHING} or invoice.next_push_at is not None
+        )
         return _settle(note, next_push_at=at + WAIT if on_its_way else None)
     if _builds_on_something(note):
         return _settle(note, next_push_at=at + WAIT)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from accounts.models import Notification
 from billing import actions, ledger
 from billing.actions.credit_notes import creditable_minor, remaining_by_line, spread
-from billing.models import Book, CreditNote, Gift, Invoice, Posting, Refund
+from billing.models import Book, CreditNote, Fapiao, Gift, Invoice, Posting, Refund
 from tests import factories
 from tests.billing.builders import DECEMBER, HOUR, NOVEMBER, order, rental, used
 from tests.billing.stripe_side import only_invoice, pay
@@ -366,3 +366,16 @@ def test_wallet_money_is_reported_to_stripe_once(usage, sandbox):
     actions.apply_stripe_invoice(theirs=stripe_invoice(usage), at=DECEMBER)
     assert facts(usage) == ("paid", 1777, 0, 1777, 0)
     assert ledger.check() == []
+
+
+def test_an_issued_fapiao_goes_to_its_red_flush(usage):
+    bank(usage, 1777)
+    paper = Fapiao.objects.create(
+        invoice=usage, serial="F1", kind="ordinary", status="issued", buyer={}, currency="CNY", total_minor=1777,
+        tax_minor=101, number="2" * 20, issued_on=DECEMBER.date(), requested_at=DECEMBER,
+    )  # fmt: skip
+
+    credit(usage, {lines(usage)[0].pk: 400})
+
+    paper.refresh_from_db()
+    assert paper.status == "red_pending"
