@@ -10,7 +10,7 @@ from benchmarks import table
 from benchmarks.machine import Machine
 from marketplace.local.preflight import Problem
 
-NAMES = ("catalogue", "unasked", "offer", "grown", "fresh", "order", "rush", "metering")
+NAMES = ("catalogue", "unasked", "offer", "grown", "fresh", "order", "rush", "metering", "csv", "xlsx")
 
 
 def main() -> int:

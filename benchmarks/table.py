@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,8 @@ class Wrong(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One figure. It is ok from its target on, or, where it is `exact`, at its target and nowhere else."""
+    """One figure. It is ok from its target on; where it is `exact`, at its target and nowhere else; where the ratio is
+    of times (`at_most`), up to its target."""
 
     name: str
     ours: str
@@ -25,15 +27,18 @@ class Row:
     cpu: str = ""
     note: str = ""
     exact: bool = False
+    at_most: bool = False
 
     @property
     def ok(self) -> bool:
-        return self.ratio == self.target if self.exact else self.ratio >= self.target
+        if self.exact:
+            return self.ratio == self.target
+        return self.ratio <= self.target if self.at_most else self.ratio >= self.target
 
     def cells(self) -> tuple[str, ...]:
-        target = f"{'= ' if self.exact else ''}{self.target:.2f}"
-        # Cut, not rounded: 0.499 must not be shown as the 0.50 it fell short of.
-        ratio = f"{int(self.ratio * 1000) / 1000:.3f}"
+        target = f"{'= ' if self.exact else '≤ ' if self.at_most else ''}{self.target:.2f}"
+        # Cut, not rounded, and cut upwards where less is better: 0.499 must not be shown as the 0.50 it fell short of.
+        ratio = f"{(math.ceil if self.at_most else int)(self.ratio * 1000) / 1000:.3f}"
         verdict = "ok" if self.ok else "short"
         return (self.name, self.ours, self.reference, ratio, target, verdict, self.cpu or "–", self.note)
 

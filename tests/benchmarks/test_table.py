@@ -65,3 +65,9 @@ def test_rounds_are_interleaved_and_the_ratio_is_the_median_of_their_own_ratios(
     assert order == ["ours", "reference"] * 2 + ["reference", "ours"] + ["ours", "reference"]
     assert (result.ratio, result.ours, result.reference) == (1.0, Sample(20.0, 2.0), Sample(20.0, 4.0))
     assert result.cpu == "2.0 / 4.0"
+
+
+def test_a_ratio_of_times_is_ok_up_to_its_target_and_never_shown_below_itself():
+    assert row(1.3, 1.3, at_most=True).ok
+    assert not row(1.3001, 1.3, at_most=True).ok
+    assert row(1.3001, 1.3, at_most=True).cells()[3:6] == ("1.301", "≤ 1.30", "short")

@@ -122,7 +122,8 @@ def rows(selection: Selection) -> Rows:
             WITH lines AS (
                 SELECT l.id, l.position, l.kind, l.meter, l.title, l.region, l.resource, l.project, l.period_start,
                        l.period_end, l.rate, l.tax_percent, l.amount_minor, l.tax_minor, {_UNITS} AS units,
-                       i.id AS invoice_id, i.number, i.currency, i.issued_at, o.name AS organization, o.key AS organization_key,
+                       i.id AS invoice_id, i.number, i.currency, i.issued_at, o.name AS organization,
+                       o.key AS organization_key,
                        COALESCE(i.period_start, {_MONTH} AT TIME ZONE o.zone) AS billing_start,
                        COALESCE(i.period_end, ({_MONTH} + interval '1 month') AT TIME ZONE o.zone) AS billing_end,
                        s.unit, ol.offer_id, so.project_id
