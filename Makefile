@@ -57,6 +57,7 @@ test-some: dev ## some tests: T=tests/orders
 	@$(VENV)/python -m pytest -n 0 $(T)
 
 test-full: dev system ## the slow suites alone: kill matrices, every journey and width, soaks
+	@$(PYTHON) -I marketplace/local/debian.py --office
 	@$(VENV)/python -m pytest -n 2 --dist loadgroup -m slow
 
 .PHONY: test-stripe

@@ -1,20 +1,23 @@
-"""The Debian packages that the browser tests need: installed when root, named otherwise. Standard library only."""
+"""The Debian packages that the browser tests need, and with `--office` LibreOffice, which the slow tests open exports
+with: installed when root, named otherwise. Standard library only."""
 
 import os
 import shutil
 import subprocess
 import sys
 
-CHROMIUM, FONTS = "chromium", "fonts-wqy-microhei"
+CHROMIUM, FONTS, OFFICE = "chromium", "fonts-wqy-microhei", "libreoffice-calc-nogui"
 
 
-def missing() -> list[str]:
+def missing(*, office: bool = False) -> list[str]:
     """Package names of what is not there. Chrome and any Chinese font are as good as the packages named here."""
     wanted = []
     if not any(shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome")):
         wanted.append(CHROMIUM)
     if not has_chinese_font():
         wanted.append(FONTS)
+    if office and not any(shutil.which(name) for name in ("soffice", "libreoffice")):
+        wanted.append(OFFICE)
     return wanted
 
 
@@ -27,15 +30,16 @@ def has_chinese_font() -> bool:
 
 
 def main() -> int:
-    packages = missing()
+    office = "--office" in sys.argv[1:]
+    packages = missing(office=office)
     if not packages:
         return 0
     command = ["apt-get", "install", "--yes", "--no-install-recommends", *packages, "fontconfig"]
     if os.geteuid() != 0 or not shutil.which("apt-get"):
-        print(f"The browser tests need {' and '.join(packages)}.", file=sys.stderr)
+        print(f"The tests need {' and '.join(packages)}.", file=sys.stderr)
         print(f"Install first: sudo {' '.join(command)}", file=sys.stderr)
         return 1
-    print(f"Installing {' and '.join(packages)} for the browser tests …", flush=True)
+    print(f"Installing {' and '.join(packages)} for the tests …", flush=True)
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     for step in (["apt-get", "update"], command):
         done = subprocess.run(step, env=environment, capture_output=True, text=True, check=False)
@@ -43,7 +47,7 @@ def main() -> int:
             print(done.stdout[-2000:], done.stderr[-2000:], file=sys.stderr)
             print(f"Could not install them. Try it by hand: {' '.join(command)}", file=sys.stderr)
             return 1
-    return 0 if not missing() else 1
+    return 0 if not missing(office=office) else 1
 
 
 if __name__ == "__main__":
