@@ -8,6 +8,7 @@ from datetime import datetime
 from django.db import transaction
 from django.utils.translation import gettext_lazy as _
 
+from accounts.actions import sell_as_export
 from accounts.models import Organization, User
 from billing.models import TaxProfile
 from billing.tax import FIELDS, checked
@@ -39,6 +40,7 @@ def save_tax_profile(
     profile.updated_by, profile.updated_at = actor, at
     profile.export_confirmed_at = profile.export_confirmed_by = None
     profile.save()
+    sell_as_export(organization_id=organization.pk, is_export=False)
     return profile
 
 
@@ -52,4 +54,5 @@ def confirm_export(*, profile: TaxProfile, actor: User, at: datetime) -> TaxProf
     if profile.export_confirmed_at is None:
         profile.export_confirmed_at, profile.export_confirmed_by = at, actor
         profile.save(update_fields=["export_confirmed_at", "export_confirmed_by"])
+        sell_as_export(organization_id=profile.organization_id, is_export=True)
     return profile

@@ -161,11 +161,15 @@ def test_a_seat_abroad_is_confirmed_by_finance_and_a_change_takes_that_back():
     actions.confirm_export(profile=profile, actor=finance, at=NOON)
     profile.refresh_from_db()
     assert (profile.export_confirmed_at, profile.export_confirmed_by) == (NOON, finance)
+    organization.refresh_from_db()
+    assert organization.is_export
 
     actions.save_tax_profile(organization=organization, entered=FOREIGN | {"title": "Other"}, actor=None, at=NOON)
 
     profile.refresh_from_db()
+    organization.refresh_from_db()
     assert profile.export_confirmed_at is None
+    assert not organization.is_export
 
 
 @pytest.mark.django_db

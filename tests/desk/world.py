@@ -19,6 +19,7 @@ from billing.models import (
     CreditNoteLine,
     Dispute,
     ExportJob,
+    Fapiao,
     Invoice,
     InvoiceEvent,
     NumberSeries,
@@ -28,6 +29,7 @@ from billing.models import (
     ReconciliationDifference,
     Refund,
     StripeEvent,
+    TaxProfile,
 )
 from catalog.models import (
     Allocation,
@@ -143,6 +145,18 @@ def returned(bill: Invoice, number: int) -> None:
     )  # fmt: skip
 
 
+def tax_papers(bill: Invoice, number: int) -> None:
+    """A tax profile, and a 发票 that was asked for with it."""
+    TaxProfile.objects.create(
+        organization=bill.organization, title="福州算力", tax_id="91350100MA00000155", updated_at=NOVEMBER,
+        updated_by=factories.user(),
+    )  # fmt: skip
+    Fapiao.objects.create(
+        invoice=bill, serial=f"S{number}", kind="special", currency="CNY", total_minor=100, tax_minor=6,
+        requested_by=factories.user(), requested_at=NOVEMBER,
+    ).events.create(status="requested", actor=factories.user(), at=NOVEMBER)  # fmt: skip
+
+
 def balances(number: int) -> None:
     """A top-up, a slip with the transfer it tells of, and a voucher somebody redeemed."""
     of, clerk = customer(), factories.user()
@@ -189,6 +203,7 @@ def everything(rows: int = 1) -> None:
         NumberSeries.objects.create(series=f"S{number}", year=2026)
         balances(number)
         returned(bill, number)
+        tax_papers(bill, number)
         orders.send_quote(quote_id=quote().pk, actor=factories.user(), at=clock.now())
         ExportJob.objects.create(
             kind="payments", shape="csv", language="en", requested_by=factories.user(), requested_at=NOVEMBER,
