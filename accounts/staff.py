@@ -26,7 +26,7 @@ BALANCES = (
     "billing.topup", "billing.banktransfer", "billing.transferslip", "billing.receivingaccount", "billing.gift",
     "billing.voucher",
 )  # fmt: skip
-BOOKS = ("billing.stripeevent", "billing.numberseries", "billing.posting")
+BOOKS = ("billing.stripeevent", "billing.numberseries", "billing.posting", "billing.closedmonth")
 RETURNS = (
     "billing.creditnote", "billing.refund", "billing.dispute", "billing.reconciliation",
     "billing.reconciliationdifference",

@@ -277,9 +277,11 @@ def check() -> list[Wrong]:
     return found
 
 
-def trial_balance(*, until: date | None = None) -> dict[str, dict[str, int]]:
-    """Sums of every book by currency, booked before `until` (all of them without); each currency sums to zero."""
+def trial_balance(*, since: date | None = None, until: date | None = None) -> dict[str, dict[str, int]]:
+    """Sums of every book by currency, booked in `[since, until)` (open ends without); each currency sums to zero."""
     entries = LedgerEntry.objects.order_by()
+    if since is not None:
+        entries = entries.filter(posting__booked_on__gte=since)
     if until is not None:
         entries = entries.filter(posting__booked_on__lt=until)
     sums: dict[str, dict[str, int]] = {}

@@ -3,6 +3,7 @@
 from billing.actions.accounts import account_of
 from billing.actions.arrears import enforce_arrears, hold_arrears
 from billing.actions.budgets import enforce_budgets
+from billing.actions.closing import CloseRefused, close_month, next_to_close
 from billing.actions.credit import refresh_all, refresh_credit
 from billing.actions.credit_notes import CreditRefused, issue_credit_note
 from billing.actions.disputes import DisputeRefused, apply_dispute, give_credit_again
@@ -80,6 +81,7 @@ from billing.actions.wallet import BalanceRefused, apply_credit, pay_from_wallet
 __all__ = [
     "BalanceRefused",
     "BillingRun",
+    "CloseRefused",
     "CreditRefused",
     "Difference",
     "DisputeRefused",
@@ -105,6 +107,7 @@ __all__ = [
     "apply_stripe_invoice",
     "begin_top_up",
     "cancel_red_flush",
+    "close_month",
     "confirm_bank_refund",
     "confirm_export",
     "create_vouchers",
@@ -129,6 +132,7 @@ __all__ = [
     "keep_on_balance",
     "match_transfer",
     "move_invoice",
+    "next_to_close",
     "open_red_flush",
     "open_top_up",
     "pay_from_wallet",

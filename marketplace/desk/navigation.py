@@ -64,6 +64,8 @@ FINANCE = (
     ("billing.billingaccount", _("Billing accounts"), "account_balance"),
     ("billing.arrears", _("Arrears"), "money_off"),
     ("rentals.usagewindow", _("Usage windows"), "timer"),
+    ("billing.posting", _("Postings"), "menu_book"),
+    ("billing.closedmonth", _("Closed months"), "lock_clock"),
     ("billing.exportjob", _("Exports"), "download"),
     ("billing.stripeevent", _("Stripe events"), "webhook"),
     ("billing.reconciliationdifference", _("Differences with Stripe"), "difference"),

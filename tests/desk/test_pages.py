@@ -40,7 +40,7 @@ def test_only_our_own_desks_are_there():
     assert {model._meta.label for model in DESKS} == {
         "accounts.Notification", "accounts.Organization", "accounts.SshKey", "accounts.User", "admin.LogEntry",
         "auth.Group",
-        "billing.Fapiao", "billing.TaxProfile",
+        "billing.Fapiao", "billing.TaxProfile", "billing.Posting", "billing.ClosedMonth",
         "billing.CreditNote", "billing.Dispute", "billing.Reconciliation", "billing.ReconciliationDifference",
         "billing.Refund",
         "billing.BankTransfer", "billing.Gift", "billing.ReceivingAccount", "billing.TopUp", "billing.TransferSlip",

@@ -2,7 +2,7 @@
 
 import itertools
 import uuid
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 import pgtrigger
@@ -15,6 +15,7 @@ from billing import actions as billing
 from billing.models import (
     Arrears,
     ArrearsStep,
+    ClosedMonth,
     CreditNote,
     CreditNoteLine,
     Dispute,
@@ -22,8 +23,10 @@ from billing.models import (
     Fapiao,
     Invoice,
     InvoiceEvent,
+    LedgerEntry,
     NumberSeries,
     Payment,
+    Posting,
     ReceivingAccount,
     Reconciliation,
     ReconciliationDifference,
@@ -201,6 +204,18 @@ def everything(rows: int = 1) -> None:
         stripe_event()
         stripe_event(error="Unavailable: no answer", attempts=3)
         NumberSeries.objects.create(series=f"S{number}", year=2026)
+        posted = Posting.objects.create(
+            account=bill.account, kind="top_up", fact=f"t-{number}", currency="CNY", at=NOVEMBER,
+            booked_on=date(2026, 11, 2), invoice=bill,
+        )  # fmt: skip
+        LedgerEntry.objects.bulk_create(
+            LedgerEntry(posting=posted, account=bill.account, book=book, amount_minor=amount)
+            for book, amount in (("cash", 100), ("wallet", -100))
+        )
+        ClosedMonth.objects.create(
+            month=date(2026, 1 + number, 1), closed_at=NOVEMBER, closed_by=factories.user(),
+            totals={"CNY": {"cash": 100, "wallet": -100}},
+        )  # fmt: skip
         balances(number)
         returned(bill, number)
         tax_papers(bill, number)
