@@ -14,7 +14,8 @@ from catalog.guide import formulas
 from catalog.guide.facts import DOMESTIC_FIRST_FAMILY, HOURS_PER_MONTH
 from catalog.guide.formulas import TERMS, TermCost
 from catalog.guide.kinds import Advice, Card, LeftOut, Need, OnQuote, Plan, Step, Unit, Warn, in_order
-from catalog.guide.work import DoesNotFit, Work, up_to_tenth
+from catalog.guide.work import Work
+from catalog.guide.worksheet import DoesNotFit, up_to_tenth
 from marketplace.lib.digits import grouped
 
 SHOWN = 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, ROUND_HALF_UP, Decimal
+from decimal import Decimal
 
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
@@ -10,7 +10,6 @@ from django.utils.translation import ngettext
 from catalog.guide import formulas
 from catalog.guide.facts import (
     CARD_COUNTS,
-    MFU,
     RUNTIME_GB,
     SHAPES,
     STATE_BYTES,
@@ -20,42 +19,18 @@ from catalog.guide.facts import (
     Shape,
     shape_for,
 )
-from catalog.guide.kinds import FULL_TRAINING, TRAINING, Card, Need, Step, Warn
-from catalog.guide.texts import FIELDS, PRECISIONS
-from catalog.texts import in_language
+from catalog.guide.kinds import TRAINING, Warn
+from catalog.guide.links import Links
+from catalog.guide.texts import PRECISIONS
+from catalog.guide.worksheet import DoesNotFit, cards_unit, rounded
 from marketplace.lib.digits import grouped as _n
 
-_NODE = 8
-_WHOLE_NODE_FROM, _WHOLE_NODE_BELOW = 2, 8
-_LINK_NEEDED_FROM = {"training": 2, "sharded": 4}
 
-
-class DoesNotFit(Exception):
-    """The card is left out; `sellable` where sales could still quote it."""
-
-    def __init__(self, reason: str, rule: str, *, sellable: bool = False, cards: int = 0) -> None:
-        super().__init__(reason)
-        self.reason, self.rule, self.sellable, self.cards = reason, rule, sellable, cards
-
-
-class Work:
+class Work(Links):
     """Sizes the need on one card. After `size()`: `copy` cards hold one copy or the whole job, `copies` of it run.
 
     Raises DoesNotFit where a rule leaves the card out.
     """
-
-    def __init__(self, card: Card, need: Need) -> None:
-        self.card, self.need = card, need
-        self.precision = need.precision
-        self.steps: list[Step] = []
-        self.warnings: list[Warn] = []
-        self.doubts: list[str] = []
-        self.rules: list[str] = []
-        self.memory_gb = 0
-        self.copy = 0
-        self.copies = 1
-        self.gpu_hours: Decimal | None = None
-        self.port_gbps: int | None = None
 
     # --- in order ----------------------------------------------------------------------------------------------------
     def size(self) -> Work:
@@ -69,40 +44,6 @@ class Work:
         if self.spans_nodes:
             self._join_nodes()
         return self
-
-    @property
-    def is_one_job(self) -> bool:
-        """Every card works on the same step, so that more cards are no copies but a wider job."""
-        return self.need.purpose in FULL_TRAINING
-
-    @property
-    def cards(self) -> int:
-        return self.copy * self.copies
-
-    @property
-    def node(self) -> int:
-        return self.card.cards_per_node or _NODE
-
-    @property
-    def spans_nodes(self) -> bool:
-        return self.copy > self.node
-
-    def note(self, *rules: str) -> None:
-        self.rules += [rule for rule in rules if rule not in self.rules]
-
-    def doubt(self, field: str) -> None:
-        """Remember that the plan uses this figure of the card, should it be uncertain."""
-        reason = self.card.doubt(field)
-        if reason:
-            self._doubt(_("%(figure)s: %(reason)s") % {"figure": FIELDS[field], "reason": in_language(reason)})
-
-    def _doubt(self, text: str) -> None:
-        if text not in self.doubts:
-            self.doubts.append(text)
-
-    def _step(self, title: str, formula: str, inserted: str, result: Decimal | int, unit: str, **origin: str) -> None:
-        self.steps.append(Step(title, formula, inserted, result, unit, origin["rule"], origin.get("source", "policy")))
-        self.note(origin["rule"])
 
     # --- what the card is allowed to do ------------------------------------------------------------------------------
     def _admit(self) -> None:
@@ -146,7 +87,7 @@ class Work:
         self.note("R6")
         if need.deadline_days and by_time > self.copy:
             self.copies = -(-self._allowed(by_time) // self.copy)
-            self._copies_step(f"{_n(_round(by_time))} / {self.copy}")
+            self._copies_step(f"{_n(rounded(by_time))} / {self.copy}")
 
     def _states(self) -> Decimal:
         purpose, params = self.need.purpose, self.need.params_b
@@ -155,7 +96,7 @@ class Work:
             _("Model states"),
             _("bytes per parameter × parameters (billion)"),
             f"{_n(STATE_BYTES[purpose])} × {_n(params)}",
-            _round(states),
+            rounded(states),
             "GB",
             rule="F1",
             source=STATE_SOURCE[purpose],
@@ -170,7 +111,7 @@ class Work:
             _("Activations per card"),
             _("(2·L·b·s·h + 56·b·s·h + 6·b·s·V) / 10⁹, shape of %(model)s") % {"model": shape.name},
             f"(2·{shape.layers}·{b}·{s}·{h} + 56·{b}·{s}·{h} + 6·{b}·{s}·{v}) / 10⁹",
-            _round(activations),
+            rounded(activations),
             "GB",
             rule="F2",
             source="activations",
@@ -193,15 +134,16 @@ class Work:
         if cards is None:
             if each > room:
                 text = _("What every card must hold (%(need)s GB) is more than it has to give (%(room)s GB).")
-                raise DoesNotFit(text % {"need": _n(_round(each)), "room": _n(room)}, rule)
+                raise DoesNotFit(text % {"need": _n(rounded(each)), "room": _n(room)}, rule)
             raise DoesNotFit(_("More than 1,024 cards would be needed."), rule)
-        share = _round(shared / cards + each)
+        share = rounded(shared / cards + each)
         self._step(
             _("Cards for the memory"),
             _("total / cards + per card ≤ 0.9 × memory"),
-            f"{_n(_round(shared))} / {cards} + {_n(_round(each))} = {_n(share)} ≤ 0.9 × {self.memory_gb} = {_n(room)}",
+            f"{_n(rounded(shared))} / {cards} + {_n(rounded(each))} = {_n(share)}"
+            f" ≤ 0.9 × {self.memory_gb} = {_n(room)}",
             cards,
-            _cards(cards),
+            cards_unit(cards),
             rule=rule,
         )
         return cards
@@ -220,7 +162,7 @@ class Work:
             _("Card-hours"),
             _("8 × parameters × tokens / (TFLOPS × MFU × 3600)"),
             f"8 × {_n(need.params_b)}·10⁹ × {_n(need.tokens_b)}·10⁹ / ({_n(card.bf16_tflops)}·10¹² × {share} × 3600)",
-            _round(self.gpu_hours, 1),
+            rounded(self.gpu_hours, 1),
             _("card-hours"),
             rule="F5",
             source="network",
@@ -236,9 +178,9 @@ class Work:
         self._step(
             _("Cards for the deadline"),
             _("max(memory, card-hours / (days × 24)), rounded up"),
-            f"max({self.copy}, {_n(_round(self.gpu_hours, 1))} / {days} = {_n(_round(cards))})",
+            f"max({self.copy}, {_n(rounded(self.gpu_hours, 1))} / {days} = {_n(rounded(cards))})",
             allowed,
-            _cards(allowed),
+            cards_unit(allowed),
             rule="R8",
         )
         return cards
@@ -260,7 +202,7 @@ class Work:
             % {"model": shape.name},
             f"2 × 2 × {shape.layers} × {shape.hidden} × {shape.kv_heads} / {shape.heads}"
             f" × {need.sequence} × {need.concurrency} / 10⁹",
-            _round(kv),
+            rounded(kv),
             "GB",
             rule="F4",
             source="kv",
@@ -284,7 +226,7 @@ class Work:
             _("bytes per parameter in %(precision)s × parameters (billion)")
             % {"precision": PRECISIONS[self.precision]},
             f"{_n(WEIGHT_BYTES[self.precision])} × {_n(self.need.params_b)}",
-            _round(weights),
+            rounded(weights),
             "GB",
             rule="F4",
             source="kv",
@@ -336,98 +278,6 @@ class Work:
             _("copies that run beside each other, none waiting for another"),
             f"{inserted} → {self.copies} × {self.copy}",
             self.cards,
-            _cards(self.cards),
+            cards_unit(self.cards),
             rule="R6",
         )
-
-    # --- links -------------------------------------------------------------------------------------------------------
-    def _whole_node(self) -> None:
-        """R7: a shard of this family gets its whole server."""
-        if self.card.family == WHOLE_NODE_FAMILY and _WHOLE_NODE_FROM <= self.copy < _WHOLE_NODE_BELOW:
-            self._step(
-                _("Whole server"),
-                _("all_reduce on 2, 4, 8 cards: 18, 30, 72 GB/s"),
-                f"{self.copy} → {self.node}",
-                self.node,
-                _cards(self.node),
-                rule="R7",
-                source="ascend_links",
-            )
-            self.copy = self.node
-
-    def check_link(self, working: int) -> bool:
-        """R4 on the cards that will really work together; False where PCIe joins them, which the plan then warns of."""
-        together, kind = (working, "training") if self.is_one_job else (self.copy, "sharded")
-        if together < _LINK_NEEDED_FROM[kind]:
-            return True
-        self.note("R4")
-        self.doubt("interconnect_type")
-        if formulas.has_scale_up_link(self.card.link):
-            return True
-        text = ngettext(
-            "%(cards)d card works on one job over PCIe, which slows it down; the rule wants NVLink or HCCS here.",
-            "%(cards)d cards work on one job over PCIe, which slows it down; the rule wants NVLink or HCCS here.",
-            together,
-        )
-        self.warnings.append(Warn("pcie", text % {"cards": together}, "R4"))
-        return False
-
-    def _join_nodes(self) -> None:
-        """R5: one job over several servers."""
-        card, need = self.card, self.need
-        self.doubt("max_gpus_per_node")
-        if card.rental_class == "consumer" or not formulas.has_scale_up_link(card.link):
-            text = _("One job this large needs RDMA between servers, which consumer and PCIe cards do not have.")
-            raise DoesNotFit(text, "R5")
-        self.note("R5")
-        if need.purpose not in TRAINING:
-            return
-        if not card.bf16_tflops:
-            raise DoesNotFit(
-                _("Its BF16 rate is not published, so its network cannot be planned."), "R3", sellable=True
-            )
-        self.doubt("bf16_tflops")
-        needed = formulas.gbps_per_card(card.bf16_tflops, need.step_tokens)
-        self.port_gbps = formulas.port_gbps(needed)
-        if self.port_gbps is None:
-            text = _("It would need %(rate)s Gb/s per card; more tokens per step lower that.")
-            raise DoesNotFit(text % {"rate": _n(_round(needed, 0))}, "R5", sellable=True, cards=self.copy)
-        self._network_steps(card.bf16_tflops, needed, self.port_gbps)
-
-    def _network_steps(self, tflops: Decimal, needed: Decimal, port: int) -> None:
-        need = self.need
-        self._step(
-            _("Network per card"),
-            _("10⁴ × TFLOPS × MFU / tokens per card and step, next port rate"),
-            f"10⁴ × {_n(tflops)} × {MFU} / {need.step_tokens} = {_n(_round(needed, 0))}",
-            port,
-            "Gb/s",
-            rule="R5",
-            source="network",
-        )
-        work = formulas.step_tflop(need.params_b, need.step_tokens)
-        sync = formulas.sync_seconds(need.params_b, port * formulas.WIRE_SHARE)
-        self._step(
-            _("Check: gradients against one step"),
-            _("64 × parameters / (0.8 × Gb/s) ≤ 8 × parameters × tokens / (TFLOPS × MFU)"),
-            f"64 × {_n(need.params_b)} / (0.8 × {port}) = {_n(_round(sync))} s"
-            f" ≤ {_n(_round(work, 1))} / ({_n(tflops)} × {MFU}) = {_n(_round(work / (tflops * MFU)))} s",
-            _round(sync),
-            "s",
-            rule="R5",
-            source="network",
-        )
-
-
-# --- numbers as they are put in --------------------------------------------------------------------------------------
-def _round(value: Decimal, places: int = 2) -> Decimal:
-    return value.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
-
-
-def up_to_tenth(hours: Decimal) -> Decimal:
-    """Hours of a run as they are shown and paid: begun tenths."""
-    return hours.quantize(Decimal("0.1"), ROUND_CEILING)
-
-
-def _cards(count: int) -> str:
-    return ngettext("card", "cards", count)
