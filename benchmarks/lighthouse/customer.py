@@ -33,7 +33,8 @@ def _rent(buyer: world.Buyer) -> None:
         seen_rate=current_prices(offer.pk, "CNY", at)[offer.pk]["card_hour"].rate, at=at,
     )  # fmt: skip
     rentals.open_rentals(at=at)
+    metered = {"meter": "card_hour", "metered_from": at, "running_at": at}
     with transaction.atomic():
         for rental in Rental.objects.filter(organization=buyer.organization):
             for step in STEPS:
-                rentals.move_rental(rental=rental, to=step, at=at)
+                rentals.move_rental(rental=rental, to=step, at=at, **metered if step == Rental.Status.RUNNING else {})
