@@ -316,10 +316,8 @@ def settle_top_up(*, top_up_id: int, at: datetime, impatient: bool = False) -> T
     if top_up.status == Status.PAID:
         return top_up
     with stripe_gateway.hurried(PAGE_SECONDS) if impatient else nullcontext():
-        if top_up.stripe_session_id:
-            session = stripe_gateway.retrieve_checkout(session_id=top_up.stripe_session_id)
-        else:
-            session = _find_page(top_up)
+        shown = top_up.stripe_session_id
+        session = stripe_gateway.retrieve_checkout(session_id=shown) if shown else _find_page(top_up)
         if session is not None:
             settle_checkout(session=session, at=at)
     if session is None and top_up.expires_at is not None and top_up.expires_at + STRAY <= at:
