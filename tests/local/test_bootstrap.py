@@ -79,7 +79,7 @@ def test_an_ordinary_user_is_told_the_one_command_for_the_browser_tests(tmp_path
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == (
-        "The browser tests need chromium and fonts-wqy-microhei.\n"
+        "The tests need chromium and fonts-wqy-microhei.\n"
         "Install first: sudo apt-get install --yes --no-install-recommends chromium fonts-wqy-microhei fontconfig\n"
     )
 
