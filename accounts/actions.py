@@ -143,13 +143,15 @@ def set_notice_preferences(*, user: User, wishes: Mapping[str, tuple[bool, bool]
     )
 
 
-def take_headroom(*, organization_id: int, amount_minor: int) -> None:
+def take_headroom(*, organization_id: int, amount_minor: int) -> bool:
     """Commit an amount of the credit line by one guarded UPDATE, so that two parallel orders cannot both pass.
 
-    Raises NoHeadroom when available − committed is less or the standing is not good; then nothing changed.
+    Whether the organization has budgets that may refuse an order, so that nobody else has to ask for them. Raises
+    NoHeadroom when available − committed is less or the standing is not good; then nothing changed.
     """
-    if prepared.fetch_all(_TAKE_HEADROOM, {"organization": organization_id, "amount": amount_minor}):
-        return
+    taken = prepared.fetch_all(_TAKE_HEADROOM, {"organization": organization_id, "amount": amount_minor})
+    if taken:
+        return bool(taken[0][0])
     line = CreditLine.objects.select_related("organization").get(organization_id=organization_id)
     headroom = line.headroom_minor if line.standing == CreditLine.Standing.GOOD else 0
     raise NoHeadroom(needed_minor=amount_minor, headroom_minor=headroom, currency=line.organization.currency)
@@ -158,7 +160,8 @@ def take_headroom(*, organization_id: int, amount_minor: int) -> None:
 _TAKE_HEADROOM = """
 UPDATE accounts_creditline SET committed_minor = committed_minor + %(amount)s
  WHERE organization_id = %(organization)s AND standing = 'good' AND available_minor >= committed_minor + %(amount)s
-RETURNING id
+RETURNING EXISTS (
+  SELECT FROM accounts_budget WHERE organization_id = %(organization)s AND on_reached IN ('block', 'stop'))
 """
 
 

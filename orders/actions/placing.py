@@ -195,8 +195,8 @@ def place(buyer: Buyer, wishes: Sequence[Wish], *, at: datetime) -> Order:
     expires_at = hold_expiry(sum(line.amount_minor for line in lines), organization, at)
     with transaction.atomic():
         _freeze(organization, at)
-        _commit_headroom(organization, lines)
-        spend_budget(buyer.organization, buyer.project, sum(line.amount_minor for line in lines), at)
+        if _commit_headroom(organization, lines):
+            spend_budget(organization, buyer.project, sum(line.amount_minor for line in lines), at)
         for position, line in sorted(enumerate(lines), key=lambda numbered: numbered[1].offer.pool_id or 0):
             try:
                 _hold(line, organization, at, latest_start=expires_at or at)
@@ -251,15 +251,15 @@ def _freeze(organization: Organization, at: datetime) -> None:
         )
 
 
-def _commit_headroom(organization: Organization, lines: Sequence[OrderLine]) -> None:
+def _commit_headroom(organization: Organization, lines: Sequence[OrderLine]) -> bool:
     """Commit what the hourly units need. Either way the credit line's row is locked, so that two requests of one
-    organization follow each other and a double click meets the first one's order."""
+    organization follow each other and a double click meets the first one's order. Whether budgets are to be asked."""
     needed = sum(unit_headroom(line, organization.currency) * line.quantity for line in lines)
     if not needed:
         list(CreditLine.objects.select_for_update(no_key=True).filter(organization=organization).values_list("pk"))
-        return
+        return True
     try:
-        accounts.take_headroom(organization_id=organization.pk, amount_minor=needed)
+        return accounts.take_headroom(organization_id=organization.pk, amount_minor=needed)
     except accounts.NoHeadroom as refusal:
         raise NoHeadroom(
             needed=Money(refusal.needed_minor, organization.currency),
