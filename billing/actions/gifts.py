@@ -237,7 +237,7 @@ def redeem_voucher(*, organization: Organization, code: str, at: datetime, actor
 
 
 def _redeemed(voucher: Voucher, account: BillingAccount) -> Gift:
-    gift = Gift.objects.get(pk=voucher.gift_id)
+    gift = Gift.objects.get(voucher=voucher)
     if gift.account_id != account.pk:
         raise VoucherRefused("used", _("This voucher was used already."))
     return gift
