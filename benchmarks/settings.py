@@ -6,3 +6,4 @@ from pathlib import Path
 from marketplace.settings import *  # noqa: F403
 
 STATIC_ROOT = Path(os.environ["BENCHMARK_FOLDER"]) / "static"
+EXPORT_FOLDER = Path(os.environ["BENCHMARK_FOLDER"]) / "exports"
