@@ -14,6 +14,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from django.db.models import Exists, OuterRef, Q
+from django.db.models.expressions import NegatedExpression
 
 from billing.models import BilledFact, BilledWindow, Invoice, InvoiceLine
 from marketplace.lib import clock
@@ -121,6 +122,19 @@ def _with_agreements(invoice_ids: Sequence[int]) -> list[Invoice]:
     )
 
 
+def _month(invoice: Invoice) -> tuple[datetime, datetime]:
+    """A usage invoice has its month, which the database holds."""
+    assert invoice.period_start is not None  # noqa: S101
+    assert invoice.period_end is not None  # noqa: S101
+    return invoice.period_start, invoice.period_end
+
+
+def _class_of(line: InvoiceLine) -> str:
+    """The class of cards of a line of usage, which has a subscription."""
+    assert line.subscription is not None  # noqa: S101
+    return agreements.class_of(line.subscription)
+
+
 def _agreed(invoice: Invoice) -> Agreed:
     agreed = Agreed()
     usage = list(
@@ -137,7 +151,7 @@ def _agreed(invoice: Invoice) -> Agreed:
 
 # --- services --------------------------------------------------------------------------------------------------------
 def _add_services(invoice: Invoice, agreed: Agreed) -> None:
-    charges = agreements.service_charges_due(invoice.organization_id, until=invoice.period_end)
+    charges = agreements.service_charges_due(invoice.organization_id, until=_month(invoice)[1])
     billed = set(BilledFact.objects.filter(fact__in=[charge.fact for charge in charges]).values_list("fact", flat=True))
     for charge in charges:
         if charge.fact in billed or not charge.amount_minor:
@@ -169,8 +183,9 @@ def _add_packs(invoice: Invoice, usage: Sequence[InvoiceLine], agreed: Agreed) -
     """Take off what packs pay, window by window; card-seconds paid by line id."""
     if not usage:
         return {}
-    first = min(line.period_start for line in usage)
-    packs = agreements.packs_of(invoice.organization_id, start=first, end=invoice.period_end)
+    start, end = _month(invoice)
+    first = min(line.period_start or start for line in usage)
+    packs = agreements.packs_of(invoice.organization_id, start=first, end=end)
     if not packs:
         return {}
     line_of, uses = _uses(invoice, usage)
@@ -214,12 +229,12 @@ def _uses(invoice: Invoice, usage: Sequence[InvoiceLine]) -> tuple[dict[str, Inv
         # An invoice that was voided and drafted anew draws anew.
         fact = f"{invoice.key}:{window.pk}"
         line_of[fact] = line
-        gpu_class = agreements.class_of(line.subscription)
+        gpu_class = _class_of(line)
         uses.append(pricing.Use(fact, gpu_class, window.quantity * seconds, window.period.lower, window.period.upper))
     return line_of, uses
 
 
-def _charged_here(invoice: Invoice) -> Q:
+def _charged_here(invoice: Invoice) -> NegatedExpression:
     """Windows this draft charges: bound to it already, or to none yet."""
     elsewhere = BilledWindow.objects.filter(window=OuterRef("pk")).exclude(line__invoice=invoice)
     return ~Exists(elsewhere)
@@ -230,12 +245,12 @@ def _add_discounts(
     invoice: Invoice, usage: Sequence[InvoiceLine], paid_by_packs: dict[int, int], agreed: Agreed
 ) -> None:
     """Volume tiers over what the month used of each class, in order of time, less what packs paid."""
-    tiers = agreements.tiers_of(invoice.organization_id, start=invoice.period_start)
+    tiers = agreements.tiers_of(invoice.organization_id, start=_month(invoice)[0])
     if not tiers:
         return
     by_class: dict[str, list[InvoiceLine]] = defaultdict(list)
     for line in usage:
-        by_class[agreements.class_of(line.subscription)].append(line)
+        by_class[_class_of(line)].append(line)
     for gpu_class, lines in sorted(by_class.items()):
         if gpu_class not in tiers:
             continue
@@ -277,7 +292,8 @@ def _taken_off(line: InvoiceLine, kind: InvoiceLine.Kind, amount_minor: int, *, 
 # --- commitments -----------------------------------------------------------------------------------------------------
 def _add_true_up(invoice: Invoice, agreed: Agreed) -> None:
     """What is missing to the month's minimum once everything else stands on the draft."""
-    dues = agreements.commitments_of(invoice.organization_id, start=invoice.period_start, end=invoice.period_end)
+    start, end = _month(invoice)
+    dues = agreements.commitments_of(invoice.organization_id, start=start, end=end)
     if not dues:
         return
     billed = sum(invoice.lines.values_list("amount_minor", flat=True))
@@ -303,4 +319,4 @@ def _add_true_up(invoice: Invoice, agreed: Agreed) -> None:
     )
     if missing:
         agreed.lines.append(line)
-        agreed.facts += [(line, _commitment_fact(due.commitment, invoice.period_start)) for due in dues]
+        agreed.facts += [(line, _commitment_fact(due.commitment, start)) for due in dues]

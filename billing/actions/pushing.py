@@ -95,8 +95,8 @@ def _lease(invoice_id: int, at: datetime, *, impatient: bool) -> Invoice | None:
     invoice = locked(invoice_id)
     if invoice.collection != Invoice.Collection.STRIPE or not _may_start(invoice, at, impatient=impatient):
         return None
-    unpaid_order = invoice.order is not None and invoice.status != Status.PAID
-    if unpaid_order and invoice.order.status != Order.Status.AWAITING_PAYMENT:
+    order = None if invoice.status == Status.PAID else invoice.order
+    if order is not None and order.status != Order.Status.AWAITING_PAYMENT:
         return None  # its hold ran out or it was cancelled: settling voids the invoice
     take_lease(invoice, at)
     if invoice.status == Status.ISSUED:

@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from django.db import connection, transaction
 from django.db.models import Sum
@@ -140,7 +140,7 @@ _STEPS = """
 
 
 def _steps(accounts: Mapping[int, BillingAccount], at: datetime) -> list[Step]:
-    values = {
+    values: dict[str, Any] = {
         "organizations": list(accounts), "at": at, "currencies": list(BILLING_CURRENCIES),
         "scales": [10 ** exponent(currency) for currency in BILLING_CURRENCIES],
     }  # fmt: skip

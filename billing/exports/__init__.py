@@ -12,6 +12,7 @@ from billing.exports.download import SHAPES, download, written
 from billing.exports.kinds import invoice_lines
 from billing.exports.reading import one_moment
 from billing.exports.selection import Selection
+from billing.exports.table import Rows
 from billing.exports.to_xlsx import write_xlsx
 from billing.models import Invoice
 from marketplace.lib import clock
@@ -39,5 +40,5 @@ def invoice_lines_download(invoices: QuerySet[Invoice], *, shape: str, name: str
     return download(invoice_lines.TABLE, _lines(invoices), shape=shape, name=name)
 
 
-def _lines(invoices: QuerySet[Invoice]):
+def _lines(invoices: QuerySet[Invoice]) -> Rows:
     return invoice_lines.rows(Selection(at=clock.now(), invoices=invoices))

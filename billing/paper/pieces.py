@@ -158,7 +158,9 @@ class Paper:
         return {"columns": [words.pair(column.label) for column in self.taxes.columns], "rows": self.taxes.rows}
 
     def _annex(self, words: Words) -> dict[str, Any] | None:
-        return self.annex and {"title": words.pair(_("Annex: all lines")), "table": self.annex.data(words)}
+        if self.annex is None:
+            return None
+        return {"title": words.pair(_("Annex: all lines")), "table": self.annex.data(words)}
 
     def _all_notes(self) -> Iterable[Text]:
         yield from self.notes

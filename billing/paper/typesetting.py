@@ -16,8 +16,6 @@ import typst
 from billing.paper.glyphs import FONT_FILE, FONT_NAME
 
 TEMPLATE = Path(__file__).resolve().parent / "document.typ"
-# For archives: PDF/A-2a carries its fonts, its text as text and the structure for a screen reader.
-_STANDARD = ["a-2a"]
 
 
 class TypesettingFailed(Exception):
@@ -38,7 +36,8 @@ def typeset(data: dict[str, Any], *, at: datetime, template: Path = TEMPLATE) ->
             font_paths=[str(FONT_FILE.parent)],
             ignore_system_fonts=True,
             sys_inputs=inputs,
-            pdf_standards=_STANDARD,
+            # For archives: it carries its fonts, its text as text and the structure for a screen reader.
+            pdf_standards=["a-2a"],
         )
     except typst.TypstError as error:
         raise TypesettingFailed(str(error)) from error

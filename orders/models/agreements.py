@@ -1,6 +1,7 @@
 """What is agreed apart from single orders: volume tiers, commitments, packs of card-hours, and services that recur."""
 
 import uuid
+from datetime import datetime
 
 import pghistory
 import pgtrigger
@@ -18,11 +19,11 @@ from orders.models.quotes import Quote
 
 
 class DatedQuerySet(models.QuerySet):
-    def in_force(self, at) -> "DatedQuerySet":
+    def in_force(self, at: datetime) -> "DatedQuerySet":
         """Rows whose `[valid_from, valid_to)` holds the instant."""
         return self.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=at), valid_from__lte=at)
 
-    def overlapping(self, start, end) -> "DatedQuerySet":
+    def overlapping(self, start: datetime, end: datetime) -> "DatedQuerySet":
         """Rows in force at some instant of `[start, end)`."""
         return self.filter(Q(valid_to__isnull=True) | Q(valid_to__gt=start), valid_from__lt=end)
 

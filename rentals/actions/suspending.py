@@ -42,7 +42,7 @@ def suspend(*, rental_id: int, reason: str, actor: User | None, at: datetime) ->
     if rental.status not in SUSPENDABLE or rental.subscription.ended_at is not None:
         raise NotNow(rental)
     note(rental=rental, kind=RentalEvent.Kind.WISH, what=f"suspend_{reason}", at=at, actor=actor)
-    written = {"suspension": reason, "suspended_at": at}
+    written: dict[str, Any] = {"suspension": reason, "suspended_at": at}
     if rental.status == Status.RUNNING:
         metering.open_meter(rental=rental, meter=Meter.DISK_GB_HOUR, at=at)
         move_rental(rental=rental, to=Status.STOPPING, at=at, actor=actor, **due_now(at), **written)

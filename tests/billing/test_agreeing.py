@@ -23,7 +23,8 @@ def lines(invoice):
 def service(of, **changes):
     fields = {
         "title_zh": "机柜托管", "title_en": "Rack", "interval": "month", "quantity": Decimal(2),
-        "rate": Decimal("3100"), "starts_on": date(2026, 11, 11), "tax_percent": Decimal(6), "tax_code": "3040203000000000000",
+        "rate": Decimal("3100"), "starts_on": date(2026, 11, 11), "tax_percent": Decimal(6),
+        "tax_code": "3040203000000000000",
     } | changes  # fmt: skip
     return orders_actions.add_service(
         organization=of, project=of.projects.get(), actor=of.members.first(), at=NOVEMBER, **fields

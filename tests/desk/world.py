@@ -221,7 +221,11 @@ def everything(rows: int = 1) -> None:
         tax_papers(bill, number)
         orders.send_quote(quote_id=quote().pk, actor=factories.user(), at=clock.now())
         ExportJob.objects.create(
-            kind="payments", shape="csv", language="en", requested_by=factories.user(), requested_at=NOVEMBER,
+            kind="payments",
+            shape="csv",
+            language="en",
+            requested_by=factories.user(),
+            requested_at=NOVEMBER,
             organization=window.organization,
         ).events.create(kind="requested", what="payments.csv", actor=factories.user(), at=NOVEMBER)
         factories.ssh_key(machine.organization)
