@@ -37,9 +37,8 @@ class TaxProfileForm(forms.Form):
 
     kind = forms.ChoiceField(label=gettext_lazy("Kind of buyer"), choices=TaxProfile.Kind, widget=forms.RadioSelect)
     title = forms.CharField(
-        label=gettext_lazy("Title"),
+        label=gettext_lazy("Title on documents"),
         max_length=100,
-        required=False,
         help_text=gettext_lazy("The full name on the licence, brackets （） included."),
         widget=forms.TextInput(attrs={"autocomplete": "organization"}),
     )
