@@ -10,7 +10,20 @@ from benchmarks import table
 from benchmarks.machine import Machine
 from marketplace.local.preflight import Problem
 
-NAMES = ("catalogue", "unasked", "offer", "grown", "fresh", "order", "rush", "metering", "csv", "xlsx")
+NAMES = (
+    "catalogue",
+    "unasked",
+    "offer",
+    "grown",
+    "fresh",
+    "order",
+    "rush",
+    "metering",
+    "months",
+    "months×10",
+    "csv",
+    "xlsx",
+)
 
 
 def main() -> int:

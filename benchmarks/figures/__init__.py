@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from benchmarks.figures import catalogue, exports, fresh, grown, metering, offer_page, order, rush
+from benchmarks.figures import catalogue, exports, fresh, grown, metering, months, offer_page, order, rush
 from benchmarks.machine import Machine
 from benchmarks.table import Row
 
@@ -15,6 +15,8 @@ FIGURES: dict[str, Callable[[Machine], Row]] = {
     "order": order.measure,
     "rush": rush.measure,
     "metering": metering.measure,
+    "months": months.measure,
+    "months×10": months.measure_growth,
     "csv": exports.measure_csv,
     "xlsx": exports.measure_xlsx,
 }
