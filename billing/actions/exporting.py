@@ -184,7 +184,7 @@ def run_export(*, job_id: int, at: datetime, now: Callable[[], datetime]) -> boo
         return False
     if not _move(job, Status.RUNNING, attempts=F("attempts") + 1, lease_until=at + _lease(), rows_done=0):
         return False
-    job.attempts, job.status = job.attempts + 1, Status.RUNNING
+    job.refresh_from_db(fields=["attempts", "status"])
     try:
         return _write(job, now)
     except _TakenOver:

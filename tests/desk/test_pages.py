@@ -48,6 +48,8 @@ def test_only_our_own_desks_are_there():
         "billing.Arrears", "billing.BillingAccount", "billing.ExportJob", "billing.Invoice", "billing.NumberSeries",
         "billing.Payment",
         "billing.StripeEvent",
+        "catalog.ContractPrice", "orders.Commitment", "orders.Pack", "orders.Service", "orders.TermRefund",
+        "orders.VolumeTier",
         "catalog.Allocation", "catalog.DeliveryRecord", "catalog.Question", "catalog.Waitlist",
         "catalog.Gpu", "catalog.GpuModel", "catalog.Host", "catalog.Image", "catalog.Offer",
         "catalog.Pool", "catalog.Price", "catalog.Region", "catalog.Reservation", "catalog.Source", "orders.Order",

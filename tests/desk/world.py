@@ -87,6 +87,8 @@ def rental(of=None, *, status="running", **fields) -> Rental:
     )
     order = made.order_line.order
     OrderEvent.objects.create(order=order, status=order.status, actor=order.placed_by, at=NOVEMBER)
+    if status == Rental.Status.SUSPENDED:
+        fields = {"suspension": Rental.Suspension.OPERATOR, "suspended_at": NOVEMBER} | fields
     with pgtrigger.ignore("rentals.Rental:status_moves"):  # a state without its whole past
         Rental.objects.filter(pk=made.pk).update(status=status, **fields)
     made.refresh_from_db()
@@ -213,7 +215,7 @@ def everything(rows: int = 1) -> None:
             for book, amount in (("cash", 100), ("wallet", -100))
         )
         ClosedMonth.objects.create(
-            month=date(2026, 1 + number, 1), closed_at=NOVEMBER, closed_by=factories.user(),
+            month=date(2000 + number, 1, 1), closed_at=NOVEMBER, closed_by=factories.user(),
             totals={"CNY": {"cash": 100, "wallet": -100}},
         )  # fmt: skip
         balances(number)
