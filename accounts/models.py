@@ -300,9 +300,9 @@ class Notification(models.Model):
         CREDIT_NOTE = "credit_note", _("Credit note issued")
         REFUND_ENDED = "refund_ended", _("Refund done or failed")
         DISPUTE_OPENED = "dispute_opened", _("Payment disputed")
-        FAPIAO_ISSUED = "fapiao_issued", _("发票 issued")
-        FAPIAO_REFUSED = "fapiao_refused", _("发票 could not be issued")
-        FAPIAO_FLUSHED = "fapiao_flushed", _("发票 red-flushed")
+        FAPIAO_ISSUED = "fapiao_issued", _("Fapiao issued")
+        FAPIAO_REFUSED = "fapiao_refused", _("Fapiao could not be issued")
+        FAPIAO_FLUSHED = "fapiao_flushed", _("Fapiao red-flushed")
 
     key = models.UUIDField(default=uuid.uuid4, unique=True, editable=False)
     organization = models.ForeignKey(

@@ -303,22 +303,22 @@ WORDS: dict[str, Words] = {
     ),
     # invoice, amount
     Kind.FAPIAO_ISSUED: Words(
-        _("The 发票 for invoice %(invoice)s is here"),
+        _("The fapiao for invoice %(invoice)s is here"),
         _("It was issued over %(amount)s. Download it from the page of the invoice."),
         _("Open the invoice"),
         "good",
     ),
     # invoice, reason
     Kind.FAPIAO_REFUSED: Words(
-        _("The 发票 for invoice %(invoice)s could not be issued"),
-        _("%(reason)s Mend it and ask for the 发票 again."),
+        _("The fapiao for invoice %(invoice)s could not be issued"),
+        _("%(reason)s Mend it and ask for the fapiao again."),
         _("Open the invoice"),
         "bad",
     ),
     # number, invoice
     Kind.FAPIAO_FLUSHED: Words(
-        _("发票 %(number)s was taken back"),
-        _("A red 发票 was issued against it. If a part of invoice %(invoice)s is left, you can ask for a new one."),
+        _("Fapiao %(number)s was taken back"),
+        _("A red fapiao was issued against it. If a part of invoice %(invoice)s is left, you can ask for a new one."),
         _("Open the invoice"),
         "info",
     ),

@@ -1,7 +1,7 @@
-"""What a 发票 says of an invoice: what was consumed, less what was credited and what gifted credit paid. Pure reading.
+"""What a fapiao says of an invoice: what was consumed, less what was credited and what gifted credit paid.
 
 Amounts are gross, in fen. Gifted credit and negative lines stand as a discount on the lines they lower, as the tax
-bureau wants it: a discount on the same 发票, never a line below zero.
+bureau wants it: a discount on the same fapiao, never a line below zero.
 """
 
 from __future__ import annotations
@@ -21,19 +21,20 @@ from orders.pricing import tax_within
 
 # Of a quantity or a unit price, the point included; and behind it.
 MOST_CHARACTERS, MOST_DECIMALS = 17, 13
-# Units as they are printed on the 发票; what has none is sold as one.
+# Units as they are printed on the fapiao; what has none is sold as one.
 _UNITS = {"card_hour": "卡时", "disk_gb_hour": "GB时", "month": "卡月", "year": "卡年"}
 
 
 class NothingToInvoice(Refusal):
-    """No 发票 can be made of this invoice."""
+    """No fapiao can be made of this invoice."""
 
     code = "nothing_to_invoice"
 
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """One line of a 发票. `quantity` and `price` come together or not at all; `amount_minor` is before the discount."""
+    """One line of a fapiao. `quantity` and `price` come together or not at all; `amount_minor` is before its
+    discount."""
 
     title: str
     tax_code: str
@@ -81,7 +82,7 @@ class _Group:
 
 
 def entitled(invoice: Invoice) -> Entitlement:
-    """The details of a 发票 for the invoice as it stands: their total is total − credited − gifted, to the fen.
+    """The details of a fapiao for the invoice as it stands: their total is total − credited − gifted, to the fen.
 
     Raises NothingToInvoice where that is nothing, or where a tax rate's lines are below zero in sum.
     """
@@ -91,14 +92,14 @@ def entitled(invoice: Invoice) -> Entitlement:
     groups = [group for group in groups if group.amount_minor > 0]
     left = sum(group.left_minor for group in groups)
     if left <= invoice.gift_minor:
-        raise NothingToInvoice(message=_("Nothing of this invoice is left for a 发票: it was credited or gifted."))
+        raise NothingToInvoice(message=_("Nothing of this invoice is left for a fapiao: it was credited or gifted."))
     _spread(invoice.gift_minor, groups)
     details = [_detail(group, invoice.currency) for group in groups if group.left_minor]
     return Entitlement(details)
 
 
 def serial_of(invoice: Invoice, *, attempt: int) -> str:
-    """The 流水号 of an invoice's n-th 发票, at most 20 letters and digits: INV-2026-000001 → INV202600000102."""
+    """The 流水号 of an invoice's n-th fapiao, at most 20 letters and digits: INV-2026-000001 → INV202600000102."""
     plain = "".join(c for c in invoice.number or "" if c.isascii() and c.isalnum())
     return f"{plain[-18:]}{attempt:02d}"
 
@@ -137,7 +138,8 @@ def _turn_into_discounts(same_rate: list[_Group]) -> None:
     above = [group for group in same_rate if group.amount_minor > 0]
     if below > sum(group.amount_minor for group in above):
         raise NothingToInvoice(
-            "negative_rate", _("The lines of one tax rate are below zero in sum; they need a red 发票, not a blue one.")
+            "negative_rate",
+            _("The lines of one tax rate are below zero in sum; they need a red fapiao, not a blue one."),
         )
     _spread(below, above)
 

@@ -1,7 +1,7 @@
-"""发票: asked for by the customer, issued by finance at the tax bureau, taken back by a red flush; never deleted.
+"""Fapiao: asked for by the customer, issued by finance at the tax bureau, taken back by a red flush; never deleted.
 
-The row lock of the invoice is taken before that of its 发票, so that a void or a credit note and a 发票 exclude each
-other.
+The row lock of the invoice is taken before that of its fapiao, so that a void or a credit note and a fapiao exclude
+each other.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ MOST_FILE_BYTES = 10 * 1024 * 1024
 
 
 class FapiaoRefused(Refusal):
-    """Nothing was done with the 发票; `message` says why and what to do."""
+    """Nothing was done with the fapiao; `message` says why and what to do."""
 
     code = "fapiao_refused"
 
 
 class IllegalFapiaoMove(FapiaoRefused):
-    """The state of the 发票 does not allow this."""
+    """The state of the fapiao does not allow this."""
 
     code = "illegal_move"
 
     def __init__(self, fapiao: Fapiao, to: str) -> None:
         facts = {"number": fapiao, "status": fapiao.get_status_display(), "to": Status(to).label}
-        super().__init__(message=_("发票 %(number)s is “%(status)s” and cannot become “%(to)s”.") % facts)
+        super().__init__(message=_("Fapiao %(number)s is “%(status)s” and cannot become “%(to)s”.") % facts)
 
 
 def move_fapiao(fapiao: Fapiao, to: str, *, at: datetime, actor: User | None = None, note: str = "") -> None:
-    """Move a locked 发票 along an arrow of its table and record the event. The only code that writes its status.
+    """Move a locked fapiao along an arrow of its table and record the event. The only code that writes its status.
 
     Fields changed on the instance beforehand are saved with it. Raises IllegalFapiaoMove.
     """
     if not connection.in_atomic_block:
-        raise RuntimeError("a 发票 moves under its row lock")
+        raise RuntimeError("a fapiao moves under its row lock")
     if to not in Fapiao.NEXT.get(fapiao.status, set()):
         raise IllegalFapiaoMove(fapiao, to)
     fapiao.status = to
@@ -77,20 +77,20 @@ def record(fapiao: Fapiao, *, at: datetime, actor: User | None = None, note: str
 
 @transaction.atomic
 def request_fapiao(*, invoice: Invoice, kind: str, actor: User | None, at: datetime) -> Fapiao:
-    """Ask for the 发票 of an issued invoice over what was consumed, with the tax profile as it is now.
+    """Ask for the fapiao of an issued invoice over what was consumed, with the tax profile as it is now.
 
     One that could not be issued is asked for anew. Raises FapiaoRefused; nothing was written then.
     """
     invoice = locked(invoice.pk)
     if invoice.status in {Invoice.Status.DRAFT, Invoice.Status.VOID}:
-        raise FapiaoRefused("not_issued", _("A 发票 is made for an issued invoice that is not void."))
+        raise FapiaoRefused("not_issued", _("A fapiao is made for an issued invoice that is not void."))
     if invoice.currency != "CNY":
-        raise FapiaoRefused("currency", _("发票 are issued in renminbi only."))
+        raise FapiaoRefused("currency", _("Fapiao are issued in renminbi only."))
     buyer = _buyer(invoice, kind)
     there = Fapiao.objects.select_for_update(no_key=True).filter(invoice=invoice)
     pending = there.filter(status=Status.FAILED).first()
     if there.filter(status__in=[Status.REQUESTED, *STANDING]).exists():
-        raise FapiaoRefused("exists", _("There is a 发票 for this invoice already."))
+        raise FapiaoRefused("exists", _("There is a fapiao for this invoice already."))
     made = entitled(invoice)
     fapiao = pending or Fapiao(invoice=invoice, serial=serial_of(invoice, attempt=there.count() + 1))
     fapiao.kind, fapiao.buyer, fapiao.currency = kind, buyer, invoice.currency
@@ -144,7 +144,7 @@ def issue_fapiao(
     number = number.strip()
     _expect_number(number, "number")
     if issued_on > clock.local_date(at, invoice.organization.zone):
-        raise FapiaoRefused("future", _("A 发票 cannot be issued in the future."), field="issued_on")
+        raise FapiaoRefused("future", _("A fapiao cannot be issued in the future."), field="issued_on")
     fapiao.number, fapiao.issued_on = number, issued_on
     fapiao.file.save(f"{fapiao.key}.{_kind_of(content)}", ContentFile(content), save=False)
     move_fapiao(fapiao, Status.ISSUED, at=at, actor=actor)
@@ -175,7 +175,7 @@ def recalculate_fapiao(*, fapiao: Fapiao, actor: User | None, at: datetime) -> F
 
 @transaction.atomic
 def open_red_flush(*, fapiao: Fapiao, reason: str, actor: User | None, at: datetime, note: str = "") -> Fapiao:
-    """Begin to take an issued 发票 back whole (红字信息确认单), for one of the four reasons of the bureau."""
+    """Begin to take an issued fapiao back whole (红字信息确认单), for one of the four reasons of the bureau."""
     _invoice, fapiao = _locked(fapiao)
     if reason not in RedReason.values:
         raise FapiaoRefused("reason", _("Choose one of the tax bureau's four reasons."), field="reason")
@@ -186,7 +186,7 @@ def open_red_flush(*, fapiao: Fapiao, reason: str, actor: User | None, at: datet
 
 @transaction.atomic
 def cancel_red_flush(*, fapiao: Fapiao, actor: User | None, at: datetime, note: str = "") -> Fapiao:
-    """The buyer or the bureau did not confirm it: the 发票 stands as before."""
+    """The buyer or the bureau did not confirm it: the fapiao stands as before."""
     _invoice, fapiao = _locked(fapiao)
     fapiao.red_reason = ""
     move_fapiao(fapiao, Status.ISSUED, at=at, actor=actor, note=note)
@@ -195,14 +195,14 @@ def cancel_red_flush(*, fapiao: Fapiao, actor: User | None, at: datetime, note: 
 
 @transaction.atomic
 def finish_red_flush(*, fapiao: Fapiao, red_number: str, flushed_on: date, actor: User | None, at: datetime) -> Fapiao:
-    """The red 发票 is issued: this one no longer counts, and what is left may be asked for anew."""
+    """The red fapiao is issued: this one no longer counts, and what is left may be asked for anew."""
     invoice, fapiao = _locked(fapiao)
     red_number = red_number.strip()
     _expect_number(red_number, "red_number")
     if red_number == fapiao.number:
-        raise FapiaoRefused("same_number", _("The red 发票 has a number of its own."), field="red_number")
+        raise FapiaoRefused("same_number", _("The red fapiao has a number of its own."), field="red_number")
     if flushed_on > clock.local_date(at, invoice.organization.zone) or flushed_on < (fapiao.issued_on or flushed_on):
-        text = _("The day must lie between that of the 发票 and today.")
+        text = _("The day must lie between that of the fapiao and today.")
         raise FapiaoRefused("day", text, field="flushed_on")
     fapiao.red_number, fapiao.red_flushed_on = red_number, flushed_on
     move_fapiao(fapiao, Status.RED_FLUSHED, at=at, actor=actor)
@@ -224,7 +224,7 @@ def export_fapiao(*, fapiao_ids: Iterable[int], actor: User | None, at: datetime
         .order_by("requested_at", "pk")
     )
     if not rows:
-        raise FapiaoRefused("none", _("None of the chosen 发票 waits to be issued."))
+        raise FapiaoRefused("none", _("None of the chosen fapiao waits to be issued."))
     pairs = [(row, entitled(row.invoice)) for row in rows]
     for row, _made in pairs:
         _expect_same_amount(row, row.invoice)
@@ -238,18 +238,19 @@ def export_fapiao(*, fapiao_ids: Iterable[int], actor: User | None, at: datetime
 
 
 def has_fapiao(invoice: Invoice) -> bool:
-    """Whether a 发票 of the invoice stands at the tax bureau. Certain while the invoice's row is locked."""
+    """Whether a fapiao of the invoice stands at the tax bureau. Certain while the invoice's row is locked."""
     return Fapiao.objects.filter(invoice=invoice, status__in=STANDING).exists()
 
 
 def follow_void(*, invoice: Invoice, at: datetime, actor: User | None = None) -> None:
-    """A request for the 发票 of a void invoice is over. Within the transaction that voids, under the invoice's lock."""
+    """A request for the fapiao of a void invoice is over. Within the transaction that voids, under the invoice's
+    lock."""
     for fapiao in Fapiao.objects.select_for_update(no_key=True).filter(invoice=invoice, status__in=PENDING):
         move_fapiao(fapiao, Status.WITHDRAWN, at=at, actor=actor, note="invoice void")
 
 
 def follow_credit(*, invoice: Invoice, at: datetime, actor: User | None = None, note: str = "") -> None:
-    """After a credit note on the locked invoice, in its transaction: an issued 发票 goes to its red flush, a request
+    """After a credit note on the locked invoice, in its transaction: an issued fapiao goes to its red flush, a request
     is brought down to what is left."""
     there = Fapiao.objects.select_for_update(no_key=True).filter(invoice=invoice)
     for fapiao in there.filter(status__in=[*PENDING, Status.ISSUED]):
@@ -311,10 +312,10 @@ def _expect_same_amount(fapiao: Fapiao, invoice: Invoice) -> None:
 
 def _expect_number(number: str, where: str) -> None:
     if not _NUMBER.fullmatch(number):
-        raise FapiaoRefused("number", _("The number of a 发票 has 20 digits."), field=where)
+        raise FapiaoRefused("number", _("The number of a fapiao has 20 digits."), field=where)
     taken = Fapiao.objects.filter(number=number).exists() or Fapiao.objects.filter(red_number=number).exists()
     if taken:
-        raise FapiaoRefused("taken", _("Another 发票 has this number."), field=where)
+        raise FapiaoRefused("taken", _("Another fapiao has this number."), field=where)
 
 
 def _kind_of(content: bytes) -> str:

@@ -23,11 +23,11 @@ class VoidRefused(Refusal):
 
 
 def expect_voidable(invoice: Invoice) -> None:
-    """Raises VoidRefused once any money came, a part was credited or a 发票 was issued: that takes a credit note."""
+    """Raises VoidRefused once any money came, a part was credited or a fapiao was issued: that takes a credit note."""
     if invoice.paid_minor or invoice.credited_minor or invoice.status == Status.PAID:
         raise VoidRefused("paid", _("Money was received for this invoice. It needs a credit note, not a void."))
     if has_fapiao(invoice):
-        text = _("A 发票 was issued for this invoice. It needs a credit note and a red flush, not a void.")
+        text = _("A fapiao was issued for this invoice. It needs a credit note and a red flush, not a void.")
         raise VoidRefused("fapiao", text)
 
 

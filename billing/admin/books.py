@@ -4,7 +4,7 @@ from django.contrib import admin
 from django.utils.translation import gettext_lazy
 from unfold.decorators import display
 
-from billing.models import ClosedMonth, LedgerEntry, Posting
+from billing.models import Book, ClosedMonth, LedgerEntry, Posting
 from marketplace.desk import show
 from marketplace.desk.base import Desk, Rows
 from marketplace.lib.money import format_minor
@@ -63,7 +63,7 @@ class ClosedMonthDesk(Desk):
     @display(description=gettext_lazy("totals"))
     def sums(self, month: ClosedMonth) -> str:
         return "; ".join(
-            f"{book} {format_minor(total, currency)}"
+            f"{Book(book).label} {format_minor(total, currency)}"
             for currency, books in month.totals.items()
             for book, total in books.items()
         )

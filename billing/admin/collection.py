@@ -143,7 +143,7 @@ class BillingAccountDesk(Desk):
     @button(
         gettext_lazy("Gift credit"),
         form=GiftForm,
-        explain=gettext_lazy("Spent before the balance, not refundable and on no 发票."),
+        explain=gettext_lazy("Spent before the balance, not refundable and on no fapiao."),
     )
     def gift(
         self,

@@ -1,4 +1,4 @@
-"""The queue of 发票 for finance, and the buyers' tax profiles."""
+"""The queue of fapiao for finance, and the buyers' tax profiles."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class RedForm(inputs.DeskForm):
 
 
 class FlushedForm(inputs.DeskForm):
-    red_number = inputs.text(label=gettext_lazy("Number of the red 发票"), max_length=20)
+    red_number = inputs.text(label=gettext_lazy("Number of the red fapiao"), max_length=20)
     flushed_on = day(label=gettext_lazy("Issued on"))
 
 
@@ -173,12 +173,12 @@ class FapiaoDesk(Desk):
 
     @button(
         gettext_lazy("Cancel the red flush"),
-        explain=gettext_lazy("The buyer or the bureau did not confirm it; the 发票 stands as before."),
+        explain=gettext_lazy("The buyer or the bureau did not confirm it; the fapiao stands as before."),
         shown=lambda row: row.status == Status.RED_PENDING,
     )
     def cancel_red(self, request: HttpRequest, fapiao: Fapiao) -> str:
         verbs.cancel_red_flush(fapiao=fapiao, actor=request.user, at=clock.now())  # type: ignore[arg-type]
-        return _("The 发票 stands as before.")
+        return _("The fapiao stands as before.")
 
     # --- the batch file ---
 

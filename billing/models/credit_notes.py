@@ -53,8 +53,8 @@ class CreditNote(models.Model):
     issued_by = models.ForeignKey(User, models.SET_NULL, null=True, related_name="+", verbose_name=_("issued by"))
     # Stripe is told afterwards by a sweep.
     stripe_credit_note_id = models.CharField(_("Stripe credit note"), max_length=64, blank=True)
-    push_attempts = models.PositiveIntegerField(default=0, editable=False)
-    push_error = models.CharField(max_length=300, blank=True, editable=False)
+    push_attempts = models.PositiveIntegerField(_("push attempts"), default=0, editable=False)
+    push_error = models.CharField(_("push error"), max_length=300, blank=True, editable=False)
     push_version = models.PositiveIntegerField(default=1, editable=False)
     next_push_at = models.DateTimeField(null=True, blank=True, editable=False)
 

@@ -36,7 +36,7 @@ class ExportJob(models.Model):
     rows_done = models.BigIntegerField(_("rows written"), default=0)
     rows_total = models.BigIntegerField(_("rows"), null=True, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True, editable=False)
-    attempts = models.PositiveIntegerField(default=0, editable=False)
+    attempts = models.PositiveIntegerField(_("attempts"), default=0, editable=False)
     error = models.CharField(_("problem"), max_length=300, blank=True)
     path = models.CharField(max_length=200, blank=True, editable=False)
     size = models.BigIntegerField(_("size (bytes)"), default=0)
@@ -52,7 +52,7 @@ class ExportJob(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.key}"
+        return str(self.key)
 
 
 class ExportEvent(models.Model):
@@ -63,10 +63,10 @@ class ExportEvent(models.Model):
         DOWNLOADED = "downloaded", pgettext_lazy("export", "Downloaded")
 
     job = models.ForeignKey(ExportJob, models.CASCADE, null=True, related_name="events")
-    kind = models.CharField(max_length=10, choices=Kind)
-    what = models.CharField(max_length=200)
+    kind = models.CharField(_("kind"), max_length=10, choices=Kind)
+    what = models.CharField(_("file"), max_length=200)
     actor = models.ForeignKey(User, models.SET_NULL, null=True, related_name="+")
-    address = models.GenericIPAddressField(null=True)
+    address = models.GenericIPAddressField(_("IP address"), null=True)
     at = models.DateTimeField()
 
     class Meta:

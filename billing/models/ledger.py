@@ -81,7 +81,7 @@ class Posting(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.kind} {self.fact}"
+        return self.fact
 
 
 class LedgerEntry(models.Model):

@@ -1,4 +1,4 @@
-"""Who the buyer is to the tax bureau, and the 发票 that were asked for and issued."""
+"""Who the buyer is to the tax bureau, and the fapiao that were asked for and issued."""
 
 import uuid
 
@@ -15,7 +15,7 @@ from orders.models import transition_trigger
 
 @pghistory.track()
 class TaxProfile(models.Model):
-    """The buyer's title and numbers as they stand on invoices and 发票; a copy is kept with each.
+    """The buyer's title and numbers as they stand on invoices and fapiao; a copy is kept with each.
 
     Changed by `actions.save_tax_profile` alone, which holds `billing.tax`'s rules.
     """
@@ -72,7 +72,7 @@ FAPIAO_MOVES = {
 
 
 class Fapiao(models.Model):
-    """A 发票 for what was consumed on one invoice: asked for by the customer, issued by finance at the tax bureau."""
+    """A fapiao for what was consumed on one invoice: asked for by the customer, issued by finance at the tax bureau."""
 
     class Kind(models.TextChoices):
         SPECIAL = "special", _("Special VAT invoice")
@@ -107,15 +107,15 @@ class Fapiao(models.Model):
     issued_on = models.DateField(_("issued on"), null=True, blank=True)
     file = models.FileField(_("file"), upload_to="fapiao/%Y/%m", max_length=200, blank=True)
     red_reason = models.CharField(_("reason of the red flush"), max_length=2, choices=RedReason, blank=True)
-    red_number = models.CharField(_("number of the red 发票"), max_length=20, blank=True)
+    red_number = models.CharField(_("number of the red fapiao"), max_length=20, blank=True)
     red_flushed_on = models.DateField(_("red-flushed on"), null=True, blank=True)
     reason = models.CharField(_("reason"), max_length=300, blank=True)
     requested_by = models.ForeignKey(User, models.SET_NULL, null=True, related_name="+", verbose_name=_("asked by"))
     requested_at = models.DateTimeField(_("asked at"))
 
     class Meta:
-        verbose_name = "发票"
-        verbose_name_plural = "发票"
+        verbose_name = _("fapiao")
+        verbose_name_plural = _("fapiao")
         ordering = ["-requested_at", "-pk"]
         constraints = [
             models.UniqueConstraint(
@@ -169,7 +169,7 @@ class Fapiao(models.Model):
 
 
 class FapiaoEvent(models.Model):
-    """Append-only: what happened to a 发票, when and by whom."""
+    """Append-only: what happened to a fapiao, when and by whom."""
 
     fapiao = models.ForeignKey(Fapiao, models.CASCADE, related_name="events")
     status = models.CharField(max_length=11, choices=Fapiao.Status)

@@ -72,7 +72,7 @@ def invoice_paper(invoice: Invoice, *, language: str) -> pieces.Paper:
                 "Each line is rounded once, to the cent; the total is the sum of its lines. Hours are shown as "
                 "hours:minutes:seconds."
             ),
-            gettext_lazy("This invoice is no tax invoice (发票); that one is asked for on its page."),
+            gettext_lazy("This invoice is no tax invoice (fapiao); that one is asked for on its page."),
         ],
         void=invoice.status == Invoice.Status.VOID,
         foot=pieces.filled(gettext_lazy("Dates are in the zone %(zone)s."), {"zone": zone}),

@@ -1,4 +1,4 @@
-"""The customer's side of 发票: asking for one on the invoice's page, taking a request back, the file."""
+"""The customer's side of fapiao: asking for one on the invoice's page, taking a request back, the file."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MEDIA = {"pdf": "application/pdf", "ofd": "application/ofd"}
 
 
 def fapiao_of(invoice: Invoice) -> dict[str, Any]:
-    """What the invoice's page says of its 发票: those there are, newest first, and whether one may be asked for."""
+    """What the invoice's page says of its fapiao: those there are, newest first, and whether one may be asked for."""
     there = list(invoice.fapiao.order_by("-requested_at", "-pk"))
     waits = any(one.status in {Fapiao.Status.REQUESTED, *STANDING} for one in there)
     billed = invoice.currency == "CNY" and invoice.status not in {Invoice.Status.DRAFT, Invoice.Status.VOID}
@@ -41,7 +41,7 @@ def _fits(kind: Fapiao.Kind, profile: TaxProfile | None) -> bool:
 
 
 class RequestFapiao(OrganizationRequired, View):
-    """Ask for the 发票 of one invoice."""
+    """Ask for the fapiao of one invoice."""
 
     verb = "pay"
     http_method_names = ("post", "options")
@@ -55,7 +55,7 @@ class RequestFapiao(OrganizationRequired, View):
         except (actions.FapiaoRefused, NothingToInvoice) as refusal:
             messages.error(request, str(refusal))
         else:
-            messages.success(request, _("The 发票 was asked for. We tell you when it is issued."))
+            messages.success(request, _("The fapiao was asked for. We tell you when it is issued."))
         return redirect("billing:invoice", invoice.key)
 
 
@@ -77,7 +77,7 @@ class WithdrawFapiao(OrganizationRequired, View):
 
 
 class FapiaoFile(OrganizationRequired, View):
-    """The tax bureau's file of a 发票 of the organization."""
+    """The tax bureau's file of a fapiao of the organization."""
 
     verb = "bills"
 
@@ -86,7 +86,7 @@ class FapiaoFile(OrganizationRequired, View):
 
 
 def fapiao_download(fapiao: Fapiao) -> FileResponse:
-    """The stored file under the number of the 发票. Raises Http404 where there is none."""
+    """The stored file under the number of the fapiao. Raises Http404 where there is none."""
     if not fapiao.file:
         raise Http404
     ending = fapiao.file.name.rpartition(".")[2]

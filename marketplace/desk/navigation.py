@@ -50,7 +50,7 @@ FINANCE = (
     ("billing.invoice", _("Invoices"), "receipt_long"),
     ("billing.payment", _("Payments"), "payments"),
     ("billing.creditnote", _("Credit notes"), "undo"),
-    ("billing.fapiao", "发票", "request_quote"),
+    ("billing.fapiao", _("fapiao"), "request_quote"),
     ("billing.taxprofile", _("Tax profiles"), "badge"),
     ("billing.refund", _("Refunds"), "currency_exchange"),
     ("orders.termrefund", _("Refunds of terms"), "event_busy"),

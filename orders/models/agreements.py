@@ -174,7 +174,7 @@ class Pack(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.gpu_class} {self.card_seconds // 3600} h"
+        return f"{self.pk} · {self.card_seconds // 3600} h"
 
     @property
     def card_hours(self) -> int:

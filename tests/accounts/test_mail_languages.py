@@ -9,7 +9,7 @@ from django.utils import translation
 from accounts import mailing
 from accounts.models import Notification, User
 from tests import factories
-from tests.accounts.test_notices import EVERYTHING, ready
+from tests.accounts.test_notices import figures_of, ready
 from tests.factories import NOON
 from tests.site.test_languages import chinese_in, english_in
 
@@ -32,8 +32,8 @@ def leaks(language):
 def test_notices(language, several):
     organization = factories.organization(name="A100")
     User.objects.update(language=language)
-    figures = EVERYTHING | {"name": "r-1", "offer": "8 × A100"}
     for number, kind in enumerate(Notification.Kind.values):
+        figures = figures_of(kind) | {"name": "r-1", "offer": "8 × A100"}
         ready(organization, kind=kind, fact=f"f{number}", params=figures, page="catalog:list")
         if not several:
             mailing.send_next(at=NOON)

@@ -14,7 +14,7 @@ from django.utils import translation
 from accounts import mailing, tasks
 from accounts.models import Delivery, Membership, Notification, User
 from tests import factories
-from tests.accounts.test_notices import EVERYTHING, ready
+from tests.accounts.test_notices import figures_of, ready
 from tests.factories import NOON
 from tests.support.threads import at_once, times
 
@@ -276,7 +276,7 @@ def test_every_kind_can_be_mailed(kind, language, settings):
     organization = factories.organization()
     User.objects.update(language=language)
     page, args = ("orders:quote", ["x" * 43]) if kind == "quote_sent" else ("catalog:offer", ["h100"])
-    ready(organization, kind=kind, params=EVERYTHING, page=page, page_args=args)
+    ready(organization, kind=kind, params=figures_of(kind), page=page, page_args=args)
 
     drain()
 

@@ -227,7 +227,7 @@ def test_what_it_stopped_is_not_started_again_until_there_is_room(organization):
 
     with pytest.raises(rentals.BudgetSpent) as refusal:
         rentals.request_start(rental_id=machine.pk, actor=None, at=NOVEMBER + 11 * HOUR)
-    assert str(refusal.value) == "This month's budget of “福州智算科技” is used up: ¥100.00 of ¥100.00 was spent."
+    assert str(refusal.value) == "“福州智算科技”本月预算已用完：已花费 ¥100.00，共 ¥100.00。"
     assert Rental.objects.get(pk=machine.pk).status == "stopped"
 
     budgets.change_budget(budget_id=one.pk, amount_minor=20_000, on_reached="stop")
@@ -271,7 +271,7 @@ def test_a_used_up_budget_refuses_orders_and_nothing_is_held(organization, offer
             factories.order(organization, offer, term=term, at=NOVEMBER + 12 * HOUR)
 
     assert refusal.value.code == "budget_used_up"
-    assert "¥120.00 of ¥100.00" in str(refusal.value)
+    assert "已花费 ¥120.00，共 ¥100.00" in str(refusal.value)
     assert Order.objects.count() == before
     assert CreditLine.objects.get(organization=organization).committed_minor == 0
     assert Host.objects.get(pool=offer.pool).cards_free == 8
@@ -294,7 +294,9 @@ def test_an_order_in_advance_must_fit_into_what_is_left(organization, offer):
     with pytest.raises(orders.BudgetUsedUp) as refusal:
         factories.order(organization, offer, term="month", at=NOVEMBER)
 
-    assert str(refusal.value) == "This costs ¥1,280.00; ¥720.00 is left of this month's budget of “福州智算科技”."
+    assert refusal.value.code == "budget_used_up"
+    assert "¥1,280.00" in str(refusal.value)
+    assert "¥720.00" in str(refusal.value)
     assert factories.order(organization, offer, at=NOVEMBER).status == "confirmed"
 
 

@@ -61,7 +61,7 @@ def test_books_that_do_not_prove_are_not_closed(invoice):
         cursor.execute("UPDATE billing_ledgerentry SET amount_minor = amount_minor + 1 WHERE book = 'tax'")
         cursor.execute("SET LOCAL session_replication_role = 'origin'")
 
-    with pytest.raises(actions.CloseRefused, match="do not prove"):
+    with pytest.raises(actions.CloseRefused, match="账簿核对不平"):
         actions.close_month(month=date(2026, 12, 1), at=JANUARY)
     assert ClosedMonth.objects.count() == 0
 
@@ -69,5 +69,5 @@ def test_books_that_do_not_prove_are_not_closed(invoice):
 def test_the_command_names_the_next_month_and_closes_it(invoice, capsys):
     call_command("close_month")
     assert capsys.readouterr().out == "Next to close: 2026-12\n"
-    with pytest.raises(CommandError, match="not over yet"):
+    with pytest.raises(CommandError, match="该月尚未结束"):
         call_command("close_month", "2099-12")

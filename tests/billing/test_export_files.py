@@ -1,4 +1,4 @@
-"""The files themselves: what a person typed comes back as typed, sheets are cut where they are full, Office opens them."""
+"""The files themselves: what a person typed comes back as typed, full sheets are cut, Office opens them."""
 
 import io
 import re
@@ -65,7 +65,8 @@ def first_cells(rows_):
 
 
 TYPED = [
-    "福州智算 · “引号” ㈱ 𠮷 🚀", "=1+1", "+1", "-cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "＝1", "a & b < c > d \"e\" 'f'",
+    "福州智算 · “引号” ㈱ 𠮷 🚀",
+    "=1+1", "+1", "-cmd|' /C calc'!A0", "@SUM(A1)", "\t=1", "＝1", "a & b < c > d \"e\" 'f'",
     "two\nlines", " spaces ", "]]>", "<!-- -->", "_x0041_", "__x000D_x", "100%", "%s %% %(a)s", "\\n \\x01 'quoted'",
 ]  # fmt: skip
 

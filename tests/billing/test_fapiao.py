@@ -515,14 +515,14 @@ def test_the_customer_asks_on_the_invoices_page_and_takes_the_file(client):
     invoice = prepaid()
     signed_in(client, invoice.organization)
     page = reverse("billing:invoice", args=[invoice.key])
-    assert "Ask for a 发票" in client.get(page).text
+    assert "Ask for a fapiao" in client.get(page).text
 
     assert client.post(reverse("billing:fapiao_request", args=[invoice.key]), {"kind": "special"}).url == page
     fapiao = issue(invoice.fapiao.get())
 
     shown = client.get(page).text
     assert NUMBER in shown
-    assert "Ask for a 发票" not in shown
+    assert "Ask for a fapiao" not in shown
     answer = client.get(reverse("billing:fapiao_file", args=[fapiao.key]))
     assert b"".join(answer.streaming_content) == PDF
     assert answer["Content-Disposition"] == f'attachment; filename="fapiao-{NUMBER}.pdf"'

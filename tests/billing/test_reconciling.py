@@ -116,7 +116,7 @@ def test_a_refund_made_by_hand_at_stripe_needs_a_person(sandbox):
     stripe_gateway.create_refund(payment_intent=top_up.payment_intent, amount=700, refund_key="by-hand", version=1)
 
     assert [each.problem for each in compare(sandbox)] == ["700 CNY sent back there, not by us"]
-    with pytest.raises(actions.NotRepaired, match="A person must decide"):
+    with pytest.raises(actions.NotRepaired, match="需要人工处理"):
         press(sandbox)
 
     assert [state for _kind, _problem, state in rows()] == ["open"]

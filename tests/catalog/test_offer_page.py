@@ -401,7 +401,7 @@ def test_whose_turn_it_is_reads_so_and_may_join_again(client, member, sold_out):
 @pytest.mark.django_db
 def test_the_page_costs_a_member_the_same_with_and_without_entries(client, member, sold_out, django_assert_num_queries):
     shown(client, sold_out)
-    with django_assert_num_queries(NUMBER := 8):
+    with django_assert_num_queries(NUMBER := 9):
         shown(client, sold_out)
     client.post(join_address(sold_out), {"units": "1"})
     shown(client, sold_out)

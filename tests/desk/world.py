@@ -36,6 +36,7 @@ from billing.models import (
 )
 from catalog.models import (
     Allocation,
+    ContractPrice,
     DeliveryRecord,
     Gpu,
     Offer,
@@ -48,7 +49,7 @@ from catalog.models import (
 )
 from marketplace.lib import clock
 from orders import actions as orders
-from orders.models import Order, OrderEvent, Quote
+from orders.models import Commitment, Order, OrderEvent, Quote, TermRefund, VolumeTier
 from rentals.models import Member, Orphan, Rental, RentalEvent
 from tests import factories
 from tests.billing import builders
@@ -130,7 +131,7 @@ def returned(bill: Invoice, number: int) -> None:
     """A credit note, a refund, a dispute, and a difference that the comparison with Stripe found."""
     note = CreditNote.objects.create(
         account=bill.account, invoice=bill, number=f"CN{number}", request_key=f"n{number}", currency="CNY",
-        total_minor=100, tax_minor=6, unpaid_minor=100, destination="balance", reason="停机", issued_at=NOVEMBER,
+        total_minor=100, tax_minor=6, unpaid_minor=100, destination="balance", reason="R-1", issued_at=NOVEMBER,
         issued_by=factories.user(),
     )  # fmt: skip
     CreditNoteLine.objects.create(note=note, line=bill.lines.first(), amount_minor=100, tax_minor=6)
@@ -177,11 +178,35 @@ def balances(number: int) -> None:
     billing.match_transfer(transfer=transfer, organization=of, slip=of.billing_account.slips.get(), at=NOVEMBER,
                            actor=factories.user())  # fmt: skip
     (voucher,) = billing.create_vouchers(
-        count=1, amount_minor=100, currency="CNY", reason="Fair", valid_until=NOVEMBER + timedelta(days=9), at=NOVEMBER,
+        count=1, amount_minor=100, currency="CNY", reason="R-1", valid_until=NOVEMBER + timedelta(days=9), at=NOVEMBER,
         actor=clerk,
     )  # fmt: skip
     billing.redeem_voucher(organization=of, code=voucher.code, at=NOVEMBER, actor=factories.user())
-    ReceivingAccount.objects.create(currency="CNY", holder="福州算力", bank="工商银行", number=f"1402 {number}")
+    ReceivingAccount.objects.create(currency="CNY", holder="H-1", bank="B-1", number=f"1402 {number}")
+
+
+def agreements(machine: Rental, number: int) -> None:
+    """What sales agreed with the customer of this machine, apart from its orders."""
+    of, dated = machine.organization, {"valid_from": NOVEMBER}
+    ContractPrice.objects.create(
+        organization=of, offer=machine.order_line.offer, meter="card_hour", currency="CNY", rate="2.2", **dated
+    )
+    VolumeTier.objects.create(organization=of, gpu_class="consumer", from_card_hours=1000, discount_percent=5, **dated)
+    Commitment.objects.create(
+        organization=of, currency="CNY", amount_minor=1_000_000, tax_percent=6, tax_code="3040203000000000000", **dated
+    )
+    asked = {"organization": of, "project": machine.project, "actor": factories.user(), "at": NOVEMBER}
+    orders.sell_pack(
+        request_key=f"pack-{number}", gpu_class="consumer", card_hours=100, price_minor=20_000, months=6, **asked
+    )
+    orders.add_service(
+        title_zh="S-1", title_en="S-1", interval="month", quantity=1, rate=6200, starts_on=date(2026, 11, 11),
+        **asked,
+    )  # fmt: skip
+    TermRefund.objects.create(
+        subscription=machine.subscription, organization=of, rule=TermRefund.Rule.values[0], currency="CNY",
+        paid_minor=1000, amount_minor=500, actor=factories.user(), at=NOVEMBER,
+    )  # fmt: skip
 
 
 def everything(rows: int = 1) -> None:
@@ -221,6 +246,7 @@ def everything(rows: int = 1) -> None:
         balances(number)
         returned(bill, number)
         tax_papers(bill, number)
+        agreements(machine, number)
         orders.send_quote(quote_id=quote().pk, actor=factories.user(), at=clock.now())
         ExportJob.objects.create(
             kind="payments",

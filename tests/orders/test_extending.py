@@ -210,7 +210,7 @@ def test_a_reservation_that_needs_the_cards_is_in_the_way(shop):
     term = running_term(shop)
     reserve(shop, 8, "2027-03-20", "2027-03-25")
 
-    with pytest.raises(actions.CardsReserved, match=r"from 2027-03-20 00:00 on"):
+    with pytest.raises(actions.CardsReserved, match="2027-03-20 00:00"):
         actions.extend_term(**wish(shop, term))
 
     assert Order.objects.filter(kind="renewal").count() == 0

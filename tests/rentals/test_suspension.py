@@ -1,4 +1,4 @@
-"""The platform keeps a machine off whatever is desired, and lets it go on again: cards, meters, disk, steps, notices."""
+"""The platform keeps a machine off whatever is desired, and lets it go on: cards, meters, disk, steps, notices."""
 
 from datetime import timedelta
 from uuid import uuid4
@@ -108,7 +108,7 @@ def test_the_customer_can_neither_start_nor_stop_a_suspended_machine(shop, engin
         actions.request_start(rental_id=rental.pk, actor=shop.buyer, at=rental.suspended_at + HOUR)
 
     assert refusal.value.code == "suspended"
-    assert str(refusal.value.next_step) == "Top up or pay what is open; the machine then goes on by itself."
+    assert str(refusal.value.next_step) == "请充值或支付未付款项，实例随后会自动恢复。"
     assert shop.free_cards() == 8
 
 

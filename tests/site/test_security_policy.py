@@ -24,7 +24,7 @@ def test_the_site_allows_its_own_files_only(client):
         "font-src": "'self'",
         "connect-src": "'self'",
         "manifest-src": "'self'",
-        "form-action": "'self' https://invoice.stripe.com",
+        "form-action": "'self' https://invoice.stripe.com https://checkout.stripe.com",
         "base-uri": "'none'",
         "frame-ancestors": "'none'",
     }
