@@ -69,7 +69,7 @@ STAFF_GROUPS: dict[str, tuple[str, ...]] = {
         *_may("change", "billing.invoice", "billing.arrears", "billing.stripeevent", "accounts.creditline"),
     ),
     "auditor": _may(
-        "view", *CATALOGUE, *CUSTOMERS, *SALES, *MACHINES, *MONEY, *BALANCES, *BOOKS,
+        "view", *CATALOGUE, *CUSTOMERS, *SALES, *AGREEMENTS, *MACHINES, *MONEY, *BALANCES, *BOOKS,
         *RETURNS, *TAX, *REGIONS, *PAGES, *SYSTEM,
     ),
 }  # fmt: skip

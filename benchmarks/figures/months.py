@@ -205,7 +205,8 @@ _WORLD = (
     """INSERT INTO accounts_project (organization_id, name, is_default)
        SELECT id, 'default', true FROM accounts_organization o WHERE name LIKE 'Month %%'
        AND NOT EXISTS (SELECT 1 FROM accounts_project p WHERE p.organization_id = o.id)""",
-    """INSERT INTO billing_billingaccount (organization_id, email, mode, stripe_customer_id, stripe_payment_method_id, saved_card)
+    """INSERT INTO billing_billingaccount (organization_id, email, mode, stripe_customer_id,
+            stripe_payment_method_id, saved_card)
        SELECT id, 'm@example.com', 'credit', '', '', '' FROM accounts_organization o WHERE name LIKE 'Month %%'
        AND NOT EXISTS (SELECT 1 FROM billing_billingaccount a WHERE a.organization_id = o.id)""",
     f"""INSERT INTO orders_subscription (key, organization_id, project_id, order_line_id, unit, term, periods, cards,

@@ -200,7 +200,7 @@ class Refund(models.Model):
     reference = models.CharField(_("reference"), max_length=100, blank=True)
     error = models.CharField(_("problem"), max_length=300, blank=True)
     version = models.PositiveIntegerField(default=1, editable=False)
-    attempts = models.PositiveIntegerField(default=0, editable=False)
+    attempts = models.PositiveIntegerField(_("attempts"), default=0, editable=False)
     next_attempt_at = models.DateTimeField(null=True, blank=True, editable=False)
 
     class Meta:

@@ -154,6 +154,7 @@ def test_an_auditor_is_offered_no_button_and_no_form(staff):
     auditor = staff("auditor")
     for model in DESKS:
         answer = auditor.get(_page(model._default_manager.order_by("pk").first()))
+        assert answer.status_code == 200, model
         # A document may be read by whoever may read its row.
         buttons = [one["button"].permission or "" for one in answer.context.get("desk_buttons", [])]
         assert [permission for permission in buttons if ".view_" not in permission] == [], model

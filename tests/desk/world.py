@@ -146,15 +146,15 @@ def returned(bill: Invoice, number: int) -> None:
     )  # fmt: skip
     Reconciliation.objects.create(since=NOVEMBER, until=NOVEMBER + timedelta(days=1), started_at=NOVEMBER)
     ReconciliationDifference.objects.create(
-        kind="invoice", stripe_id=f"in_{number}", subject=str(bill), problem="paid there, open here", found_at=NOVEMBER,
+        kind="invoice", stripe_id=f"in_{number}", subject=str(bill), problem="P-1", found_at=NOVEMBER,
         seen_at=NOVEMBER,
     )  # fmt: skip
 
 
 def tax_papers(bill: Invoice, number: int) -> None:
-    """A tax profile, and a 发票 that was asked for with it."""
+    """A tax profile, and a fapiao that was asked for with it."""
     TaxProfile.objects.create(
-        organization=bill.organization, title="福州算力", tax_id="91350100MA00000155", updated_at=NOVEMBER,
+        organization=bill.organization, title="T-1", tax_id="91350100MA00000155", updated_at=NOVEMBER,
         updated_by=factories.user(),
     )  # fmt: skip
     Fapiao.objects.create(

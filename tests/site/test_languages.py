@@ -37,11 +37,11 @@ VISIBLE = {"alt", "aria-description", "aria-label", "placeholder", "title"}
 SILENT = {"code", "kbd", "pre", "script", "style", "template"}
 # The same in both languages: units, brands, product names, file formats, what only staff reads as a code.
 SAME = {
-    "Asia", "Atom", "BF", "CANN", "CNY", "CPU", "CSV", "CUDA", "Command", "Control", "Cookie", "Ctrl", "DSA",
+    "Asia", "Atom", "BF", "CANN", "CN", "CNY", "CPU", "CSV", "CUDA", "Command", "Control", "Cookie", "Ctrl", "DSA",
     "ECDSA", "FOCUS", "GB", "GPU", "Gb", "GeForce", "HBM", "HCCS", "ICP", "ID", "IDC", "INT", "IP", "Mac", "NPU",
-    "NVIDIA", "NVLink", "NVMe", "PCIe", "PDF", "QuickBooks", "RDMA", "RSA", "RTX", "RoCE", "SLA", "SSH", "Shanghai",
-    "Stripe", "TB", "TFLOPS", "TOPS", "URL", "US", "USD", "UTC", "Ubuntu", "XLSX", "Xero", "csv", "consumer", "cuda", "en",
-    "ms", "pub", "root", "sk", "ssh", "vCPU",
+    "NVIDIA", "NVLink", "NVMe", "PCIe", "PDF", "QuickBooks", "RDMA", "RSA", "RTX", "RoCE", "SLA", "SSH", "SWIFT",
+    "Shanghai", "Stripe", "TB", "TFLOPS", "TOPS", "URL", "US", "USD", "UTC", "Ubuntu", "XLSX", "Xero", "consumer",
+    "csv", "cuda", "en", "ms", "pub", "root", "sk", "ssh", "vCPU",
 }  # fmt: skip
 CODE = re.compile(
     r"\S+@\S+ | \S*\*{3,}\S* | AAAA\S+ | SHA256:\S+ | \S*[/_]\S* | \b\w+(?:[-.:]\w+)+\b | \b[\w.]*\d[\w.]*\b",
