@@ -40,6 +40,8 @@ HOURLY, MONTHLY = "rtx-4090-24gb-2x-fuzhou", "h100-sxm5-80gb-8x-fuzhou"
 METERED_SECONDS = 5
 # Stripe collects no less than this; what stays below is carried into the next month.
 LEAST_CHARGE_FEN = 400
+# More than INVOICE_GRACE_HOURS.
+GRACE = timedelta(hours=24)
 PATIENCE = 120.0
 
 T = TypeVar("T")
@@ -105,7 +107,8 @@ def walk(stack: Stack) -> str:
 
     step("closing the month")
     close_at, expected_usage = closing(stack, hourly)
-    print(indent(stack.manage("run_billing", f"--at={close_at.isoformat()}")))
+    # After the grace, in which the month still lies as a draft.
+    print(indent(stack.manage("run_billing", f"--at={(close_at + GRACE).isoformat()}")))
 
     return settle(stack, {"usage": expected_usage, "order": month_total()}, cards)
 
