@@ -6,7 +6,8 @@ Nothing here touches a row: the two writers put their own wrapping around each e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Literal
 
 from django.utils.functional import Promise
@@ -32,10 +33,6 @@ class Column:
     sql: str | Callable[[], str]
     level: Level = "row"
 
-    @property
-    def alias(self) -> str:
-        return f"x_{self.key.lower()}"
-
     def expression(self) -> str:
         return self.sql if isinstance(self.sql, str) else self.sql()
 
@@ -54,7 +51,8 @@ class Rows:
     """Where the rows come from, in what order.
 
     Plain rows have a `source`. Rows that share heads name the heads' source, what a head passes on (`carries`), the
-    rows of one head (`each`, a sub-select that may name `head`), how those are ordered and which of them is the first.
+    rows of one head (`each`, a sub-select that may name `head`), their number from 1 on (`each_order`), and which of
+    them is the first.
     """
 
     source: str
@@ -84,7 +82,60 @@ class Table:
         return [str(column.header) for column in self.columns]
 
 
-Wrap = Callable[[Column, str], str]
+# How many rows of a head are sent as one at most, and the character between them, which no row holds.
+BATCH, NEXT_ROW = 64, 3
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """How a row is written as one text: before, between and after its cells, and what stands for no cell at all."""
+
+    start: str = ""
+    between: str = ""
+    end: str = ""
+    empty: str = ""
+
+
+def written_rows(table: Table, rows: Rows, line: Line, cells: Iterable[str]) -> str:
+    """The statement whose every row is one row as text. A head's neighbouring cells are made once, as one piece."""
+    levels = [column.level if rows.each else "row" for column in table.columns]
+    heads: list[str] = []
+    outputs: list[str] = []
+    for number, (level, group) in enumerate(groupby(zip(levels, cells, strict=True), key=lambda pair: pair[0])):
+        pieces = [cell for _level, cell in group]
+        if level == "row":
+            outputs += pieces
+            continue
+        heads.append(f"{_concat(_between(pieces, line.between))} AS g_{number}")
+        nothing = line.between.join([line.empty] * len(pieces))
+        outputs.append(
+            f"head.g_{number}"
+            if level == "head"
+            else f"CASE WHEN {rows.first} THEN head.g_{number} ELSE '{nothing}' END"
+        )
+    between = _between(outputs, line.between)
+    text = _concat([f"'{line.start}'", *between, f"'{line.end}'"] if line.start else between)
+    return _in_batches(rows, heads, text) if rows.each else select(rows, heads, [text])
+
+
+def _in_batches(rows: Rows, heads: list[str], text: str) -> str:
+    """As many as BATCH rows of a head as one, with NEXT_ROW between them: sending a row costs more than making it."""
+    batch = f"(({rows.each_order}) - 1) / {BATCH}"
+    joined = f"string_agg({text}, chr({NEXT_ROW}) ORDER BY {rows.each_order}) AS text, {batch} AS batch"
+    batches = f"SELECT {joined} FROM ({rows.each}) l GROUP BY {batch}"
+    return select(replace(rows, each=batches, each_order="l.batch"), heads, ["l.text"])
+
+
+def _between(pieces: list[str], separator: str) -> list[str]:
+    if not separator:
+        return pieces
+    return [part for piece in pieces for part in (f"'{separator}'", piece)][1:]
+
+
+def _concat(parts: list[str]) -> str:
+    """PostgreSQL's functions take a hundred arguments at most."""
+    groups = [f"concat({', '.join(parts[start : start + 90])})" for start in range(0, len(parts), 90)]
+    return groups[0] if len(groups) == 1 else f"concat({', '.join(groups)})"
 
 
 def select(rows: Rows, heads: Iterable[str], outputs: Iterable[str]) -> str:

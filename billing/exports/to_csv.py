@@ -12,13 +12,16 @@ from typing import Any
 
 from billing.exports import escaping
 from billing.exports.escaping import harmless
-from billing.exports.reading import Pieces, Progress, Write, copy_out
-from billing.exports.table import TYPED, Column, Rows, Table, select
+from billing.exports.reading import INNER_LINE, Pieces, Progress, Write, copy_out
+from billing.exports.table import TYPED, Column, Line, Rows, Table, written_rows
+from billing.exports.words import Label
 
 __all__ = ["BOM", "IN_MEMORY", "harmless", "write_csv"]
 
 BOM = "\ufeff"
 IN_MEMORY = 4 * 1024 * 1024
+LINE = Line(between=",")
+QUOTED = TYPED | {"word"}
 
 
 def write_csv(
@@ -32,9 +35,8 @@ def write_csv(
 ) -> int:
     """Pass the file piece by piece to `write`, in the active language. How many rows it has, the header left out."""
     write(header(table, for_machines=for_machines))
-    quoted = ", ".join(f'"{column.alias}"' for column in table.columns if column.kind in TYPED)
-    options = "FORMAT csv, ENCODING 'UTF8'" + (f", FORCE_QUOTE ({quoted})" if quoted else "")
-    return copy_out(cursor, statement(table, rows, for_machines), rows.values, options, Pieces(write, progress))
+    cells = [cell(column, for_machines=for_machines) for column in table.columns]
+    return copy_out(cursor, written_rows(table, rows, LINE, cells), rows.values, Pieces(write, progress))
 
 
 def header(table: Table, *, for_machines: bool = False) -> bytes:
@@ -43,26 +45,24 @@ def header(table: Table, *, for_machines: bool = False) -> bytes:
     return (("" if for_machines else BOM) + text.getvalue()).encode()
 
 
-def statement(table: Table, rows: Rows, for_machines: bool) -> str:
-    cells = {column.key: _guarded(column, for_machines) for column in table.columns}
-    if not rows.each:
-        return select(rows, [], [f"{cells[column.key]} AS {column.alias}" for column in table.columns])
-    heads = [f"{cells[column.key]} AS {column.alias}" for column in table.columns if column.level != "row"]
-    outputs = [f"{_output(column, cells[column.key], rows)} AS {column.alias}" for column in table.columns]
-    return select(rows, heads, outputs)
-
-
-def _output(column: Column, cell: str, rows: Rows) -> str:
-    if column.level == "row":
-        return cell
-    name = f"head.{column.alias}"
-    return name if column.level == "head" else f"CASE WHEN {rows.first} THEN {name} END"
-
-
-def _guarded(column: Column, for_machines: bool) -> str:
-    """Text that would run as a formula gets an apostrophe, digits that would be rounded a tab; numbers stay numbers."""
-    expression = column.expression()
-    if column.kind not in TYPED:
+def cell(column: Column, *, for_machines: bool = False) -> str:
+    """One cell. Texts are always quoted; one that would run as a formula gets an apostrophe, digits that would be
+    rounded a tab; numbers stay numbers."""
+    expression = f"({column.expression()})"
+    if column.kind not in QUOTED:
         return expression
-    name = f"({expression})"
-    return escaping.csv_id(name) if column.kind == "id" and not for_machines else escaping.csv_text(name)
+    if column.kind in TYPED:
+        as_id = column.kind == "id" and not for_machines
+        text = escaping.csv_id(expression) if as_id else escaping.csv_text(expression)
+        return _quoted(f"replace({text}, chr(10), chr({INNER_LINE}))")
+    if isinstance(column.sql, Label):
+        return column.sql.written(_in_quotes, _quoted(column.sql.expression))
+    return _quoted(expression)
+
+
+def _quoted(text: str) -> str:
+    return f"""'"' || replace({text}, '"', '""') || '"'"""
+
+
+def _in_quotes(text: str) -> str:
+    return '"' + text.replace('"', '""') + '"'

@@ -10,9 +10,9 @@ from __future__ import annotations
 import io
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from html import escape
 from typing import IO, Any
 
 import xlsxwriter
@@ -22,7 +22,8 @@ from xlsxwriter.worksheet import Worksheet
 
 from billing.exports.escaping import xml_text
 from billing.exports.reading import Pieces, Progress, copy_out
-from billing.exports.table import NUMBERS, TYPED, Column, Level, Rows, Table, control, select
+from billing.exports.table import NUMBERS, TYPED, Column, Line, Rows, Table, control, written_rows
+from billing.exports.words import Label
 from marketplace.lib.money import major
 
 OPTIONS = {
@@ -44,8 +45,7 @@ SHAPES = {
     "count": "0", "quantity": "#,##0.000000", "rate": "#,##0.00########", "percent": "0.##", "money": "#,##0.00",
     "id": "@", "text": "@",
 }  # fmt: skip
-# No character of a row's XML, and no byte of another one: COPY never has to quote.
-COPY_OPTIONS = r"FORMAT csv, ENCODING 'UTF8', QUOTE E'\x01', ESCAPE E'\x01', DELIMITER E'\x02'"
+LINE = Line(start="<row>", end="</row>", empty="<c/>")
 ROWS_END = b"</sheetData>"
 
 
@@ -76,8 +76,9 @@ def write_xlsx(table: Table, rows: Rows, file: IO[bytes], *, cursor: Any, progre
         names = [f"xl/worksheets/sheet{number}.xml" for number in range(1, sheets + 1)]
         _copy_parts(package, book, names)
         filling = Sheets(book, [(name, package.read(name)) for name in names], counted, len(table.columns))
-        statement = row_statement(table, rows, filling.styles)
-        written = copy_out(cursor, statement, rows.values, COPY_OPTIONS, Pieces(filling.write, progress))
+        cells = [cell(column, style) for column, style in zip(table.columns, filling.styles, strict=True)]
+        statement = written_rows(table, rows, LINE, cells)
+        written = copy_out(cursor, statement, rows.values, Pieces(filling.write, progress))
         filling.close()
     if written != counted:
         raise NotOneMoment(f"{written} rows were written, {counted} counted")
@@ -216,47 +217,18 @@ def _write_sum(sheet: Worksheet, place: tuple[int, int], value: int, currency: s
 # --- the rows ---
 
 
-def row_statement(table: Table, rows: Rows, styles: Sequence[int]) -> str:
-    """The statement whose every row is the XML of one row; a head's neighbouring cells are made once, as one piece."""
-    cells = [(column, cell(column, style)) for column, style in zip(table.columns, styles, strict=True)]
-    if not rows.each:
-        return select(rows, [], [_row([xml for _column, xml in cells])])
-    heads, outputs = [], []
-    for number, (level, pieces) in enumerate(_neighbours(cells)):
-        if level == "row":
-            outputs += pieces
-            continue
-        heads.append(f"concat({', '.join(pieces)}) AS g_{number}")
-        outputs.append(f"head.g_{number}" if level == "head" else _on_first(rows, number, len(pieces)))
-    return select(rows, heads, [_row(outputs)])
-
-
-def _neighbours(cells: Sequence[tuple[Column, str]]) -> Iterator[tuple[Level, list[str]]]:
-    for level, group in groupby(cells, key=lambda pair: pair[0].level):
-        yield level, [xml for _column, xml in group]
-
-
-def _on_first(rows: Rows, number: int, count: int) -> str:
-    return f"CASE WHEN {rows.first} THEN head.g_{number} ELSE '{'<c/>' * count}' END"
-
-
-def _row(pieces: Sequence[str]) -> str:
-    """PostgreSQL's functions take a hundred arguments at most."""
-    parts = ["'<row>'", *pieces, "'</row>'"]
-    groups = [parts[start : start + 90] for start in range(0, len(parts), 90)]
-    joined = [f"concat({', '.join(group)})" for group in groups]
-    return joined[0] if len(joined) == 1 else f"concat({', '.join(joined)})"
-
-
 def cell(column: Column, style: int) -> str:
     """The XML of one cell; an empty one where the value is none."""
     styled = f' s="{style}"' if style else ""
     expression = f"({column.expression()})"
     if column.kind in NUMBERS:
         return f"COALESCE('<c{styled}><v>' || {expression} || '</v></c>', '<c/>')"
-    text, space = expression, ""
+    start, end = f'<c{styled} t="inlineStr"><is><t', "</t></is></c>"
     if column.kind in TYPED:
-        text, space = xml_text(expression), ' xml:space="preserve"'
-    elif column.kind == "word":
-        text = f"replace(replace({expression}, '&', '&amp;'), '<', '&lt;')"
-    return f"COALESCE('<c{styled} t=\"inlineStr\"><is><t{space}>' || {text} || '</t></is></c>', '<c/>')"
+        text, start = xml_text(expression), f'{start} xml:space="preserve">'
+    else:
+        text, start = f"replace(replace({expression}, '&', '&amp;'), '<', '&lt;')", f"{start}>"
+    other = f"COALESCE('{start}' || {text} || '{end}', '<c/>')"
+    if isinstance(column.sql, Label):
+        return column.sql.written(lambda word: f"{start}{escape(word, quote=False)}{end}", other)
+    return other

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from marketplace.lib.money import BILLING_CURRENCIES, exponent
@@ -13,14 +14,27 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''").replace("%", "%%") + "'"
 
 
-def label(expression: str, choices: Iterable[tuple[str, Any]]) -> Callable[[], str]:
-    """A stored value in the reader's words; what is not among the choices stands as it is."""
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A stored value in the reader's words; what is not among the choices stands as it is.
 
-    def build() -> str:
-        cases = " ".join(f"WHEN {quoted(value)} THEN {quoted(str(text))}" for value, text in choices if value)
-        return f"CASE {expression} {cases} ELSE {expression} END"
+    There are few words, so a writer may have each written out beforehand, with everything around it.
+    """
 
-    return build
+    expression: str
+    choices: tuple[tuple[str, Any], ...]
+
+    def __call__(self) -> str:
+        return self.written(str, self.expression)
+
+    def written(self, write: Callable[[str], str], other: str) -> str:
+        """The value as `write` puts its word, or as the expression `other`."""
+        cases = " ".join(f"WHEN {quoted(value)} THEN {quoted(write(str(text)))}" for value, text in self.choices)
+        return f"CASE {self.expression} {cases} ELSE {other} END"
+
+
+def label(expression: str, choices: Iterable[tuple[str, Any]]) -> Label:
+    return Label(expression, tuple((value, text) for value, text in choices if value))
 
 
 def local(instant: str, zone: str) -> str:

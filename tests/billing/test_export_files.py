@@ -163,8 +163,8 @@ def test_csv_is_what_it_promises_to_the_byte(for_machines):
     mark, tab = ("", "") if for_machines else ("\ufeff", "\t")
     assert b"".join(pieces).decode() == (
         f"{mark}文本,编号,金额,币种\n"
-        f'"\'=1+1","{tab}3040203000000000000",-12.50,CNY\n'
-        f'"甲,""乙""\n丙","{tab}3040203000000000000",-12.50,CNY\n'
+        f'"\'=1+1","{tab}3040203000000000000",-12.50,"CNY"\n'
+        f'"甲,""乙""\n丙","{tab}3040203000000000000",-12.50,"CNY"\n'
     )
 
 

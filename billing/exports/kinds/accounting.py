@@ -93,7 +93,7 @@ def rows(selection: Selection) -> Rows:
         order=("i.issued_at", "i.number"),
         values=tuple(values),
         carries=("i.id", "i.currency"),
-        each="SELECT * FROM billing_invoiceline WHERE invoice_id = head.id ORDER BY position",
+        each="SELECT * FROM billing_invoiceline WHERE invoice_id = head.id",
         each_order="l.position",
         first="l.position = 1",
     )

@@ -27,7 +27,14 @@ def _order_number() -> str:
 
 
 def _buyer(field: str) -> str:
-    return f"NULLIF(i.buyer ->> '{field}', '')"
+    return f"NULLIF(b.{field}, '')"
+
+
+def _of_the_period(which: str) -> str:
+    """Most lines are over the whole period of their invoice, whose ends are written out already."""
+    instant = f"l.period_{which}"
+    written = f"THEN head.{which}_text ELSE {local(instant, 'head.zone')}"
+    return f"CASE WHEN {instant} = head.period_{which} {written} END"
 
 
 def _once(minor: str) -> str:
@@ -65,8 +72,8 @@ COLUMNS: tuple[Column, ...] = (
     Column("quantity", _("Cards or GB"), "count", "l.quantity"),
     Column("hours", _("Hours"), "quantity", hours("l.seconds")),
     Column("periods", _("Months or years"), "count", "l.periods"),
-    Column("line_from", _("Used from"), "instant", local("l.period_start", "head.zone")),
-    Column("line_to", _("Used to (exclusive)"), "instant", local("l.period_end", "head.zone")),
+    Column("line_from", _("Used from"), "instant", _of_the_period("start")),
+    Column("line_to", _("Used to (exclusive)"), "instant", _of_the_period("end")),
     Column("rate", _("Unit price"), "rate", plain("l.rate")),
     Column("net", _("Amount without tax"), "money", major("(l.amount_minor - l.tax_minor)", "head.currency")),
     Column("tax_percent", _("Tax rate (%)"), "percent", plain("l.tax_percent")),
@@ -127,6 +134,8 @@ def rows(selection: Selection) -> Rows:
             LEFT JOIN orders_order so ON so.id = i.order_id
             LEFT JOIN orders_quote q ON q.order_id = i.order_id
             LEFT JOIN accounts_user u ON u.id = q.salesperson_id
+            LEFT JOIN LATERAL jsonb_to_record(i.buyer) AS b(
+                title text, tax_id text, address text, phone text, bank text, bank_account text) ON true
             LEFT JOIN LATERAL (
                 SELECT string_agg(reference, '; ' ORDER BY id) AS payment_references, {_methods()} AS methods,
                        sum(amount_minor) FILTER (WHERE method = 'wallet') AS wallet
@@ -141,9 +150,10 @@ def rows(selection: Selection) -> Rows:
         values=tuple(values),
         carries=(
             "i.id", "i.currency", "o.zone", "i.total_minor", "i.credited_minor", "i.paid_minor",
-            f"{OUTSTANDING} AS outstanding",
+            f"{OUTSTANDING} AS outstanding", "i.period_start", "i.period_end",
+            f"{local('i.period_start', ZONE)} AS start_text", f"{local('i.period_end', ZONE)} AS end_text",
         ),
-        each="SELECT * FROM billing_invoiceline WHERE invoice_id = head.id ORDER BY position",
+        each="SELECT * FROM billing_invoiceline WHERE invoice_id = head.id",
         each_order="l.position",
         first="l.position = 1",
     )  # fmt: skip
