@@ -85,7 +85,7 @@ class TopUp(models.Model):
     created_at = models.DateTimeField(_("created at"))
     expires_at = models.DateTimeField(_("expires at"), null=True, blank=True)
     paid_at = models.DateTimeField(_("paid at"), null=True, blank=True)
-    stripe_session_id = models.CharField(max_length=100, blank=True)
+    stripe_session_id = models.CharField(_("Stripe session"), max_length=100, blank=True)
     payment_intent = models.CharField(_("payment intent"), max_length=100, null=True, blank=True, unique=True)
     checkout_url = models.URLField(max_length=600, blank=True)
     version = models.PositiveIntegerField(default=1, editable=False)
@@ -272,7 +272,15 @@ class Voucher(models.Model):
     days = models.PositiveIntegerField(_("days the credit lasts"), default=365)
     created_by = models.ForeignKey(User, models.SET_NULL, null=True, related_name="+", verbose_name=_("by"))
     created_at = models.DateTimeField(_("created at"))
-    gift = models.OneToOneField(Gift, models.PROTECT, null=True, blank=True, related_name="voucher", editable=False)
+    gift = models.OneToOneField(
+        Gift,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="voucher",
+        verbose_name=_("gifted credit"),
+        editable=False,
+    )
 
     class Meta:
         verbose_name = _("voucher")

@@ -98,7 +98,7 @@ class VolumeTier(models.Model):
         triggers = started_is_fixed("organization_id", "gpu_class", "from_card_hours", "discount_percent")
 
     def __str__(self) -> str:
-        return f"{self.gpu_class} ≥ {self.from_card_hours}: −{self.discount_percent} %"
+        return f"≥ {self.from_card_hours}: −{self.discount_percent} %"
 
 
 @pghistory.track()
@@ -189,8 +189,8 @@ class PackDraw(models.Model):
     """Append-only: card-seconds that one fact took from a pack, once for each; a negative one gives back."""
 
     pack = models.ForeignKey(Pack, models.PROTECT, related_name="draws")
-    fact = models.CharField(max_length=120)
-    card_seconds = models.BigIntegerField()
+    fact = models.CharField(_("fact"), max_length=120)
+    card_seconds = models.BigIntegerField(_("card-seconds"))
     at = models.DateTimeField()
 
     class Meta:

@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-READERS = {"text", "secret", "boolean", "integer", "words", "seconds"}
+READERS = {"text", "secret", "boolean", "integer", "integers", "one_of", "words", "accounts", "seconds"}
 FLOORS = ("accounts", "billing", "catalog", "marketplace", "orders", "rentals", "trust")
 
 
